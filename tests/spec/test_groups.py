@@ -108,6 +108,24 @@ async def test_there_are_20_watchlists_and_no_more(service: Service, key: str) -
     assert again not in paths  # a number is never used again
 
 
+async def test_the_same_key_makes_the_same_watchlist(service: Service, key: str) -> None:
+    headers = bearer(key) | {"idempotency-key": "a-key-of-some-length"}
+
+    async def post(name: str) -> httpx.Response:
+        return await service.client.post(GROUPS, json={"name": name}, headers=headers)
+
+    first, again = await post("dogs"), await post("dogs")
+    assert first.json()["data"] == again.json()["data"]
+    assert refusal(await post("cats")) == (409, "IDEMPOTENCY_KEY_USED")
+    await call(service, key, "DELETE", f"{GROUPS}/{first.json()['data']['groupId']}")
+    assert refusal(await post("dogs")) == (404, "NOT_FOUND")
+    short = await service.client.post(
+        GROUPS, json={"name": "dogs"}, headers=headers | {"idempotency-key": "short"}
+    )
+    assert refusal(short) == (400, "BAD_REQUEST")
+    assert (await call(service, key, "GET", GROUPS)).json()["data"] == {"groups": []}
+
+
 async def test_there_are_200_mints_on_one_and_no_more(service: Service, key: str) -> None:
     path = await make(service, key, "a")
     for mint in MINTS[:199]:

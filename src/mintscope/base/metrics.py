@@ -111,6 +111,20 @@ EMAILS: Final = Counter(
     "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]
 )
 EMAILS_WAITING: Final = SetGauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
+SIGNALS_FIRED: Final = Counter("mintscope_signals_fired_total", "Crossings of signals")
+SIGNAL_MINTS: Final = SetGauge("mintscope_signal_mints", "Mints that signals look at")
+SIGNAL_EVENTS_BEHIND: Final = SetGauge(
+    "mintscope_signal_events_behind", "Events of the swap log that signals have not looked at"
+)
+WEBHOOKS: Final = Counter(
+    "mintscope_webhooks_total", "Webhooks sent, by what came of it", ["outcome"]
+)
+WEBHOOKS_WAITING: Final = SetGauge(
+    "mintscope_webhooks_waiting", "Webhooks neither delivered nor given up"
+)
+WEBHOOKS_OLDEST_S: Final = SetGauge(
+    "mintscope_oldest_waiting_webhook_s", "Age of the oldest of them"
+)
 LIMITS_SHARED: Final = SetGauge(
     "mintscope_limits_shared", "1 while processes count limits together, 0 while each counts alone"
 )

@@ -57,6 +57,8 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "email_changed",
         "account_removed",
         "second_factor",
+        "signal_fired",
+        "webhook_disabled",
     ]
     assert {
         ApplicationState.AWAITING_CONFIRMATION,
@@ -80,9 +82,8 @@ def test_scopes_are_those_of_the_specification() -> None:
         "groups:read",
         "groups:write",
     ]
-    assert [area.name for area in AREAS] == ["trade", "wallets", "groups"]
-    assert {scope.area for scope in Scope} - {area.name for area in AREAS} == {"signals"}
-    assert {scope for scope in Scope if scope.area != "signals"} == OPEN_SCOPES
+    assert [area.name for area in AREAS] == ["trade", "wallets", "signals", "groups"]
+    assert {*Scope} == OPEN_SCOPES
     assert {scope for scope in Scope if not scope.is_write} == READ_SCOPES
     assert [(area.read, area.write) for area in AREAS] == [
         (
@@ -90,6 +91,10 @@ def test_scopes_are_those_of_the_specification() -> None:
             "Buy credits, move credits between your account and credit tokens, and lower caps.",
         ),
         ("See linked wallets and what they have paid.", "Link and unlink wallets."),
+        (
+            "See alert rules and what they have fired.",
+            "Make, change, test and delete alert rules.",
+        ),
         ("See watchlists.", "Make, change and remove watchlists."),
     ]
 
@@ -110,6 +115,7 @@ def test_what_an_older_version_handed_out_is_still_good() -> None:
         factor=derived(b"second factor"),
         credit=derived(b"withdrawal"),
         wallet=derived(b"wallet"),
+        webhook=derived(b"webhook"),
     ) == AccountSecrets.derive(ROOT)
     nonce = b"n" * 32
     link = hmac.digest(SECRETS.mail, b"link" + nonce, "sha256")
@@ -123,6 +129,8 @@ def test_what_an_older_version_handed_out_is_still_good() -> None:
     assert SECRETS.email_name(7, UnixMs(9)) == "2b45eb459f87fd508982f1b7d4ecff71"
     assert SECRETS.redeem_hash("key", EMAIL) == redeem
     assert SECRETS.redeem_hash(None, EMAIL) is None
+    webhook = hmac.digest(SECRETS.webhook, nonce, "sha256")
+    assert SECRETS.webhook_secret(nonce) == webhook
     assert SECRETS.csrf_of("cookie") == hmac.digest(SECRETS.form, b"cookie", "sha256").hex()
     assert SECRETS.hash("a text") == hash_credential("a text", pepper=ROOT)
     assert SECRETS.is_link_of(nonce, SECRETS.link_of(nonce))

@@ -168,7 +168,7 @@ async def test_a_wish_that_cannot_be_met_is_told(alice: Person, query: str, comp
     [
         ("trade=write", ["trade:read", "trade:write"]),
         ("trade=read&groups=write", ["trade:read", "groups:read", "groups:write"]),
-        ("signals=write", []),  # nothing is behind it
+        ("signals=write", ["signals:read", "signals:write"]),
         ("", []),
     ],
 )
@@ -186,10 +186,10 @@ async def test_to_write_is_to_read_and_nothing_is_given_unasked(
     assert ("Buy credits, move credits" in promised) == ("trade:write" in scopes)
 
 
-async def test_no_scope_is_offered_that_opens_nothing(alice: Person) -> None:
+async def test_every_scope_opens_something_and_is_offered(alice: Person) -> None:
     page = (await alice.open(f"{KEYS}/new?preset=everything")).text
     offered = [area for area in ("trade", "wallets", "signals", "groups") if f'id="{area}"' in page]
-    assert offered == ["trade", "wallets", "groups"]
+    assert offered == ["trade", "wallets", "signals", "groups"]
 
 
 async def test_a_key_is_renamed(alice: Person) -> None:

@@ -48,7 +48,14 @@ class Kept:
             self.waypoints[timeframe].append(waypoint)
         self.state, self.in_sol = fold.state(), fold.in_sol()
 
-    def load(self, mint: Mint, seq: int, swaps: Sequence[Timed], folded: int) -> LoadedMint:
+    def load(
+        self,
+        mint: Mint,
+        seq: int,
+        swaps: Sequence[Timed],
+        folded: int,
+        slots: Sequence[Slot] | None = None,
+    ) -> LoadedMint:
         """Return *mint* at *seq*, when the first *folded* of its *swaps* are folded."""
         tip = swaps[-1][0] if swaps else 0
         return LoadedMint(
@@ -62,7 +69,7 @@ class Kept:
                 if row.bucket > tip - DAY_S - 60
             ],
             tail=[
-                TailSwap(Slot(0), time, n < folded, swap)
+                TailSwap(slots[n] if slots else Slot(0), time, n < folded, swap)
                 for n, (time, swap) in enumerate(swaps)
                 if n >= folded or time > tip - TAIL_S
             ],
@@ -187,7 +194,13 @@ class FakeLog:
         folded = self.folded_at(seq, mint)
         kept, swaps = Kept(), self.swaps_at(seq, mint)
         kept.fold(swaps[:folded])
-        return kept.load(mint, seq, swaps, folded)
+        slots = [
+            slot.header.slot
+            for slot in self.slots_at(seq)
+            for swap in slot.swaps
+            if swap.mint == mint
+        ]
+        return kept.load(mint, seq, swaps, folded, slots[len(slots) - len(swaps) :])
 
     def final_at(self, seq: int) -> Slot | None:
         """Return the newest final slot."""

@@ -42,6 +42,7 @@ class AccountSecrets:
     factor       derives secrets of authenticator apps and challenges, hashes recovery codes
     credit       derives credit tokens that users draw from their accounts
     wallet       signs the texts that wallets sign
+    webhook      derives what webhooks are signed with
     """
 
     pepper: bytes
@@ -53,6 +54,7 @@ class AccountSecrets:
     factor: bytes
     credit: bytes
     wallet: bytes
+    webhook: bytes
 
     @classmethod
     def derive(cls, root: bytes) -> "AccountSecrets":
@@ -71,6 +73,7 @@ class AccountSecrets:
             factor=key("second factor"),
             credit=key("withdrawal"),
             wallet=key("wallet"),
+            webhook=key("webhook"),
         )
 
     def hash(self, credential: str) -> CredentialHash:
@@ -111,6 +114,10 @@ class AccountSecrets:
         """Return the code sent by mail: eight digits."""
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
+
+    def webhook_secret(self, nonce: bytes) -> bytes:
+        """Return what the webhooks of a signal are signed with."""
+        return hmac.digest(self.webhook, nonce, "sha256")
 
     def email_name(self, email_id: int, written_at: UnixMs) -> str:
         """Return the local part of the Message-ID, the same at every attempt."""

@@ -12,6 +12,7 @@ from mintscope.core.accounts.audit import EventRows
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.factors.rows import AppRows, PasskeyRows, RecoveryRows, SignInRows
 from mintscope.core.accounts.holdings.credit_rows import CreditRows, MoveRows
+from mintscope.core.accounts.holdings.made import MadeRows
 from mintscope.core.accounts.holdings.wallets import WalletRows
 from mintscope.core.accounts.holdings.watchlists import WatchedRows, WatchlistRows
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, KeyAddressRows, UserKeyRows
@@ -19,6 +20,8 @@ from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
 from mintscope.core.accounts.proof import EmailProof, ProofRows, Purpose, parse_link
 from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.signal import FiringRows, SignalRows
+from mintscope.core.accounts.signals.turn import TurnRows
 from mintscope.core.accounts.user import UserRows
 
 T = TypeVar("T")
@@ -49,6 +52,10 @@ class AccountRows:
     wallets: WalletRows
     watchlists: WatchlistRows
     watched: WatchedRows
+    made: MadeRows
+    signals: SignalRows
+    firings: FiringRows
+    turn: TurnRows
 
 
 class AccountStore(Protocol):

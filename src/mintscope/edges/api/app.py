@@ -40,6 +40,7 @@ from mintscope.edges.api.gate import Gate, KeyRing
 from mintscope.edges.api.groups.routes import group_operations
 from mintscope.edges.api.health import HealthRoutes
 from mintscope.edges.api.holdings.routes import holding_operations
+from mintscope.edges.api.signals.routes import signal_operations
 from mintscope.edges.api.streams.routes import stream_operation
 from mintscope.edges.api.tokens.routes import ListParts, token_operations
 from mintscope.edges.api.v1 import V1, Freshness
@@ -182,6 +183,7 @@ def _of_accounts(
             accounts, ledger, limits=limits, clock=clock, rotation_limit=rotation_limit
         ),
         *group_operations(accounts, limits=limits, clock=clock),
+        *signal_operations(accounts, limits=limits, clock=clock),
     ]
 
 

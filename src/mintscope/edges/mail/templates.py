@@ -215,6 +215,28 @@ you use it, and tell the operator of {name}.
 This is the last e-mail about the account.
 """
 
+SIGNAL_FIRED: Final = """\
+Your signal {signal} at {name} has {kind}.
+
+Token:  {mint}
+Value:  {field} = {value}
+        went {direction}, measured from {reference}
+Slot:   {slot}
+
+You get this e-mail because the signal tells you by e-mail. Its owner can
+change or delete it: PATCH or DELETE {origin}/v1/signals/{signal}
+"""
+
+WEBHOOK_DISABLED: Final = """\
+The webhook of your signal {signal} at {name} was disabled: it has accepted
+nothing for too long, or has answered that it is gone.
+
+The signal goes on; what it fires is listed at
+{origin}/v1/signals/{signal}/events
+To send webhooks again, make the signal inactive and active, or give it
+another address: PATCH {origin}/v1/signals/{signal}
+"""
+
 TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", CONFIRM_APPLICATION),
     EmailKind.APPLICATION_APPROVED: ("Your application was approved", APPLICATION_APPROVED),
@@ -228,4 +250,9 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.EMAIL_CHANGED: ("Your e-mail address was changed", EMAIL_CHANGED),
     EmailKind.SECOND_FACTOR: ("Your second factor was changed", SECOND_FACTOR),
     EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
+    EmailKind.SIGNAL_FIRED: ("Your signal {signal} has {kind}", SIGNAL_FIRED),
+    EmailKind.WEBHOOK_DISABLED: (
+        "The webhook of your signal {signal} was disabled",
+        WEBHOOK_DISABLED,
+    ),
 }

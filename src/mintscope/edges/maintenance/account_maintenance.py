@@ -2,7 +2,8 @@
 
 30 s     write down when API keys were last used; add up what was spent, by account and day
 1 h      delete unconfirmed applications after three days, sessions that have expired, and after a
-         month e-mails that were sent or given up and proofs that were used or have expired
+         month e-mails that were sent or given up, proofs that were used or have expired, what
+         signals have fired, and what was made with which Idempotency-Key
 """
 
 import asyncio
@@ -91,9 +92,11 @@ def _logged() -> Iterator[None]:
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
-    """Delete sessions and sign-ins that are over, and e-mails and proofs done with long ago."""
+    """Delete sessions and sign-ins that are over, and what was done with long ago."""
     idle_since = UnixMs(now - lifetimes.idle_ms)
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
     rows.sign_ins.purge(UnixMs(now - WAIT_MS))
     rows.emails.purge(UnixMs(now - KEEP_MS))
+    rows.firings.purge(UnixMs(now - KEEP_MS))
+    rows.made.purge(UnixMs(now - KEEP_MS))

@@ -14,6 +14,7 @@ from mintscope.shell.config.lists import ListsConfig
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.mcp import McpConfig
 from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.signals import SignalsConfig
 from mintscope.shell.config.streams import StreamsConfig
 
 PREFIX: Final = "MINTSCOPE_"
@@ -56,6 +57,7 @@ class Config(BaseSettings):
     market: MarketConfig = MarketConfig()
     api: sections.ApiConfig = sections.ApiConfig()
     streams: StreamsConfig = StreamsConfig()
+    signals: SignalsConfig = SignalsConfig()
     credits: sections.CreditsConfig = sections.CreditsConfig()
     payments: PaymentsConfig = PaymentsConfig()
     accounts: sections.AccountsConfig = sections.AccountsConfig()

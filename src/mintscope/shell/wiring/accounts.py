@@ -34,6 +34,7 @@ from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.store import AccountStore
@@ -49,6 +50,7 @@ from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import AccountsConfig, MailConfig, WebConfig
 from mintscope.shell.config.values import is_loopback
+from mintscope.shell.wiring.following.signals import make_signals
 
 NAME: Final = "mintscope"
 FactorsT = TypeVar("FactorsT", Factors, SecondStep)
@@ -90,6 +92,7 @@ class Accounts:
     credits: AccountCredits
     wallets: Wallets
     watchlists: Watchlists
+    signals: Signals
     mailbox: ShownOutbox | None
     delivery: Delivery
     maintenance: AccountMaintenance
@@ -148,16 +151,19 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             leaving=Leaving(store=store, clock=clock),
             keys=keys,
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
-            wallets=Wallets(
-                store=store, secrets=secrets, clock=clock, entropy=os.urandom, origin=origin
-            ),
-            watchlists=Watchlists(store=store, clock=clock),
+            wallets=_wallets(store, secrets, origin, clock),
+            watchlists=Watchlists(store=store, secrets=secrets, clock=clock),
+            signals=make_signals(config.signals, store, secrets, clock),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
                 keys=keys, signups=signup, store=store, lifetimes=lifetimes, clock=clock
             ),
         )
+
+
+def _wallets(store: AccountStore, secrets: AccountSecrets, origin: str, clock: Clock) -> Wallets:
+    return Wallets(store=store, secrets=secrets, clock=clock, entropy=os.urandom, origin=origin)
 
 
 def _addresses(
@@ -229,6 +235,7 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
         credits=accounts.credits,
         wallets=accounts.wallets,
         watchlists=accounts.watchlists,
+        signals=accounts.signals,
         signup_limit=replace(
             SIGNUP, count=config.signup_limit_requests, window_s=config.signup_limit_window_s
         ),

@@ -42,6 +42,7 @@ from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accoun
 from mintscope.shell.wiring.following.lists import listing
 from mintscope.shell.wiring.following.reports import following
 from mintscope.shell.wiring.following.shown import market_parts
+from mintscope.shell.wiring.following.signals import signalling
 from mintscope.shell.wiring.maintenance import running, serving_metrics
 from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Sales, open_sales
@@ -86,7 +87,7 @@ async def _serve(
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
     lists = await enter(listing(config.lists, market.lists, clock, sold_at))
-    accounts = await enter(_accounts(config, money, origins[0], limits, clock))
+    accounts = await enter(_accounts(config, money, reader, origins[0], limits, clock))
     api = create_api(
         config,
         reports=follower,
@@ -137,16 +138,17 @@ async def _selling(
 
 
 @asynccontextmanager
-async def _accounts(
-    config: Config, money: Money, origin: str, limits: Limits, clock: Clock
+async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
+    config: Config, money: Money, reader: LogReader, origin: str, limits: Limits, clock: Clock
 ) -> AsyncIterator[Accounts]:
-    """Answer for accounts during the block, and maintain them."""
+    """Answer for accounts and look at their signals during the block, and maintain them."""
     store, pepper = money.accounts, money.pepper
     async with (
         open_accounts(
             config, store=store, pepper=pepper, origin=origin, limits=limits, clock=clock
         ) as accounts,
         running(accounts.run, "accounts"),
+        signalling(config.signals, reader, store, pepper, clock),
     ):
         yield accounts
 

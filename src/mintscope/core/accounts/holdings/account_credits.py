@@ -149,6 +149,7 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
     """Give one user all that another holds, and what is still bought for that one."""
     rows.wallets.hand_over(giver, taker)
     rows.watchlists.hand_over(giver, taker)
+    rows.signals.hand_over(giver, taker)
     off = rows.credits.find(giver)
     if off is None:
         return

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mintscope.base.clock import Clock
+from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Mint, UnixMs
+from mintscope.core.accounts.holdings.made import MadeThing, asked_for
 from mintscope.core.accounts.holdings.watchlists import (
     WATCHED_MAX,
     WATCHLISTS_MAX,
@@ -13,6 +15,7 @@ from mintscope.core.accounts.holdings.watchlists import (
     WatchlistId,
     WatchlistLine,
 )
+from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import UserId
 
@@ -25,6 +28,7 @@ class Watchlists:
     """
 
     store: AccountStore
+    secrets: AccountSecrets
     clock: Clock
 
     async def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
@@ -35,10 +39,16 @@ class Watchlists:
         """Return one watchlist of a user with its mints."""
         return await self.store.read(lambda rows: _find(rows, user_id, watchlist_id))
 
-    async def make(self, user_id: UserId, name: str) -> Watchlist | WatchDenied:
-        """Make a watchlist without mints, unless the user has as many as may be made."""
+    async def make(
+        self, user_id: UserId, name: str, key: str | None = None
+    ) -> Watchlist | WatchDenied:
+        """Make a watchlist without mints, unless the user has as many as may be made.
+
+        key   the Idempotency-Key; with the same one the same watchlist is returned
+        """
         now = self.clock.now()
-        return await self.store.transact(lambda rows: _make(rows, user_id, name, now))
+        key_hash = None if key is None else self.secrets.move_hash(user_id, key)
+        return await self.store.transact(lambda rows: _make(rows, user_id, name, key_hash, now))
 
     async def rename(
         self, user_id: UserId, watchlist_id: WatchlistId, name: str
@@ -71,10 +81,20 @@ def _find(rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId) -> Watc
     return None if line is None else Watchlist(line, rows.watched.on(watchlist_id))
 
 
-def _make(rows: AccountRows, user_id: UserId, name: str, at: UnixMs) -> Watchlist | WatchDenied:
+def _make(
+    rows: AccountRows, user_id: UserId, name: str, key_hash: CredentialHash | None, at: UnixMs
+) -> Watchlist | WatchDenied:
+    asked = asked_for("watchlist", name)
+    made = None if key_hash is None else rows.made.find(key_hash)
+    if made is not None:
+        if made.asked != asked:
+            return WatchDenied.KEY_USED
+        return _find(rows, user_id, WatchlistId(made.thing_id)) or WatchDenied.NOT_FOUND
     if len(rows.watchlists.of_user(user_id)) >= WATCHLISTS_MAX:
         return WatchDenied.TOO_MANY
     watchlist_id = rows.watchlists.insert(user_id, name, at)
+    if key_hash is not None:
+        rows.made.insert(key_hash, MadeThing(asked, watchlist_id), at)
     return Watchlist(WatchlistLine(watchlist_id, name, 0, at), [])
 
 

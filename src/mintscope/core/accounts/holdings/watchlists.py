@@ -20,6 +20,7 @@ class WatchDenied(Enum):
 
     NOT_FOUND = auto()
     TOO_MANY = auto()
+    KEY_USED = auto()  # the Idempotency-Key was sent with another request before
 
 
 @dataclass(frozen=True, slots=True)

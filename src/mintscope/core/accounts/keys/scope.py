@@ -36,8 +36,7 @@ class Area(NamedTuple):
     write: str
 
 
-# What there is to open.  The specification names signals too; until something stands behind them,
-# they are accepted and granted, and no page offers them.
+# What there is to open.
 AREAS: Final = (
     Area(
         "trade",
@@ -45,6 +44,11 @@ AREAS: Final = (
         "Buy credits, move credits between your account and credit tokens, and lower caps.",
     ),
     Area("wallets", "See linked wallets and what they have paid.", "Link and unlink wallets."),
+    Area(
+        "signals",
+        "See alert rules and what they have fired.",
+        "Make, change, test and delete alert rules.",
+    ),
     Area("groups", "See watchlists.", "Make, change and remove watchlists."),
 )
 OPEN_SCOPES: Final = frozenset(

@@ -40,6 +40,8 @@ class EmailKind(StrEnum):
     EMAIL_CHANGED = "email_changed"
     ACCOUNT_REMOVED = "account_removed"
     SECOND_FACTOR = "second_factor"
+    SIGNAL_FIRED = "signal_fired"
+    WEBHOOK_DISABLED = "webhook_disabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,8 @@ class Draft:
 
     facts   what its text tells, never a text of a user or an applicant
             approved: `scopes`; new key: `hint`, `scopes`; claim: `username`;
-            second factor: `what` was done, in words of ours
+            second factor: `what` was done, in words of ours;
+            signal fired: what `signals.writing` tells; webhook disabled: `signal`
     proof   what its link and code derive from; None: it has none
     reason  why the last attempt failed, or why it was given up
     """

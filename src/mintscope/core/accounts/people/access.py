@@ -62,8 +62,11 @@ def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
 
 
 def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
-    """Remove the account of *user* and end the access to it."""
+    """Remove the account of *user* and its signals, and end the access to it."""
     revoked = end_access(rows, user.user_id, at)
+    for signal in rows.signals.of_user(user.user_id):
+        rows.signals.delete(signal.signal_id)
+        rows.turn.touch()
     if user.kind is UserKind.PERSON:
         rows.users.update(user.user_id, password_hash="")  # no password has this hash
     rows.users.update(user.user_id, removed_at=at)

@@ -12,6 +12,7 @@ from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.api.accounts import texts, wire
@@ -44,6 +45,7 @@ class AccountParts:
     credits: AccountCredits
     wallets: Wallets
     watchlists: Watchlists
+    signals: Signals
     signup_limit: Limit = SIGNUP
     exchange_limit: Limit = EXCHANGE
     limit: Limit = ACCOUNTS

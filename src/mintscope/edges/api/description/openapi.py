@@ -81,6 +81,7 @@ PATH_PARAMS: Final[Mapping[str, tuple[str, Schema, str]]] = {
     "tokenAddress": ("Token mint address, base58 of 32 bytes.", MINT, WSOL),
     "keyId": ("The keyId of an API key, as GET /v1/account lists it.", {"type": "string"}, "3"),
     "groupId": ("The groupId of a watchlist, as GET /v1/groups lists it.", {"type": "string"}, "7"),
+    "signalId": ("The signalId, as GET /v1/signals lists it.", {"type": "string"}, "7"),
     "mint": ("Mint address of a token, base58 of 32 bytes.", MINT, WSOL),
     "wallet": ("Address of the wallet, base58 of 32 bytes.", MINT, EXAMPLE_WALLET),
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import BadRequest, NotFound
+from mintscope.base.errors import BadRequest, IdempotencyKeyUsed, NotFound
 from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.holdings.watchlists import (
     WATCHED_MAX,
@@ -21,12 +21,14 @@ from mintscope.edges.api.groups.wire import FilledGroup, GroupLine, Groups, NewG
 from mintscope.edges.api.holdings.body import read_body
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.api.wire import success
+from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
 ID_DIGITS_MAX: Final = 18
 TOO_MANY_LISTS: Final = f"expected at most {WATCHLISTS_MAX} watchlists: delete one before"
 TOO_MANY_MINTS: Final = f"expected at most {WATCHED_MAX} mints on a watchlist: remove one before"
+KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
 NOT_PRINTABLE: Final = "body: expected name to be printable, and not only spaces"
 
 
@@ -46,9 +48,14 @@ class GroupRoutes:
     async def make_group(self, request: Request) -> Response:
         """Make a watchlist without mints."""
         holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
-        made = await self.watchlists.make(holder.key.user_id, await _name(request))
-        if isinstance(made, WatchDenied):
+        key, name = idempotency_key(request), await _name(request)
+        made = await self.watchlists.make(holder.key.user_id, name, key)
+        if made is WatchDenied.KEY_USED:
+            raise IdempotencyKeyUsed(KEY_USED)
+        if made is WatchDenied.TOO_MANY:
             raise BadRequest(TOO_MANY_LISTS)
+        if isinstance(made, WatchDenied):
+            raise NotFound  # it was deleted since
         return self._group(request, made, status=201)
 
     async def get_group(self, request: Request) -> Response:

@@ -13,6 +13,7 @@ from mintscope.edges.api.groups.handlers import GroupRoutes
 from mintscope.edges.api.holdings.routes import EVERY_ROUTE, KEY, WITH_BODY
 from mintscope.edges.server.rate_limit import AddressLimits
 
+MAKING: Final = (*WITH_BODY, ErrorCode.NOT_FOUND, ErrorCode.IDEMPOTENCY_KEY_USED)
 OF_A_MINT: Final = (*EVERY_ROUTE, ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.NOT_FOUND)
 
 
@@ -35,8 +36,8 @@ def _of_lists(groups: GroupRoutes) -> list[Operation]:
         ),
         Operation(
             "POST", "/v1/groups", groups.make_group, wire.FilledGroup,
-            "Make a watchlist", description=texts.MAKE,
-            refusals=WITH_BODY, status=201, proofs=KEY, body=wire.NewGroup,
+            "Make a watchlist", description=texts.MAKE, takes_key=True,
+            refusals=MAKING, status=201, proofs=KEY, body=wire.NewGroup,
         ),
         Operation(
             "GET", "/v1/groups/{groupId}", groups.get_group, wire.FilledGroup,

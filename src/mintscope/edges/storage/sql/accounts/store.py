@@ -18,7 +18,11 @@ from mintscope.edges.storage.sql.accounts.factors import (
     SqlRecoveryRows,
     SqlSignInRows,
 )
+from mintscope.edges.storage.sql.accounts.made import SqlMadeRows
 from mintscope.edges.storage.sql.accounts.people import SqlSessionRows, SqlUserRows
+from mintscope.edges.storage.sql.accounts.signals.firings import SqlFiringRows
+from mintscope.edges.storage.sql.accounts.signals.signals import SqlSignalRows
+from mintscope.edges.storage.sql.accounts.signals.turn import SqlTurnRows
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 from mintscope.edges.storage.sql.accounts.wallets import SqlWalletRows
 from mintscope.edges.storage.sql.accounts.watchlists import SqlWatchedRows, SqlWatchlistRows
@@ -87,4 +91,8 @@ def rows_of(db: Database) -> AccountRows:
         wallets=SqlWalletRows(db),
         watchlists=SqlWatchlistRows(db),
         watched=SqlWatchedRows(db),
+        made=SqlMadeRows(db),
+        signals=SqlSignalRows(db),
+        firings=SqlFiringRows(db),
+        turn=SqlTurnRows(db),
     )

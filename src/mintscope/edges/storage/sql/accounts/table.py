@@ -17,6 +17,8 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "facts": msgspec.json.decode,
     "detail": msgspec.json.decode,
     "is_administrator": bool,
+    "is_active": bool,
+    "by_email": bool,
     "user_removed": bool,
     "has_second_factor": bool,
 }

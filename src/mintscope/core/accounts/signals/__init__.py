@@ -1,0 +1,1 @@
+"""Alert rules of users: kept, evaluated, and told by webhook or e-mail."""

@@ -1,0 +1,224 @@
+"""Signals: the alert rules that users have made, and what fired."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import NamedTuple, NewType, Protocol, TypedDict, Unpack
+
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.core.accounts.user import UserId
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import Direction, Rule, SignalKind
+
+SignalId = NewType("SignalId", int)
+FiringId = NewType("FiringId", int)
+
+
+class SignalDenied(Enum):
+    """Why a signal is not made or changed."""
+
+    NOT_FOUND = auto()
+    TOO_MANY = auto()  # of the user
+    TOO_MANY_MINTS = auto()  # of all users together
+    UNVERIFIED = auto()  # the e-mail address of the user
+    KEY_USED = auto()  # the Idempotency-Key was sent with another request before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalRule:
+    """What a user asks for.
+
+    name         for the user alone; printable
+    field        the value of the report of *mint* that is looked at
+    level, margin, percent, window_s   as in Rule; 0 where the kind does not use them
+    webhook_url  where firings are sent; None: nowhere
+    by_email     whether firings are told by e-mail
+    is_active    whether it is evaluated
+    """
+
+    name: str
+    mint: Mint
+    field: Field
+    kind: SignalKind
+    level: float = 0.0
+    margin: float = 0.0
+    percent: float = 0.0
+    window_s: int = 0
+    webhook_url: str | None = None
+    by_email: bool = False
+    is_active: bool = True
+
+    @property
+    def rule(self) -> Rule:
+        """What is evaluated."""
+        return Rule(
+            kind=self.kind,
+            level=self.level,
+            margin=self.margin,
+            percent=self.percent,
+            window_s=self.window_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    """A rule as it is kept.
+
+    nonce        what its webhook secret derives from; old_nonce: the one before, good until
+                 old_nonce_until
+    revision     one more at each change of what is evaluated; its state is that of this revision
+    state        what the rule remembers, JSON; None: it has not seen a report yet
+    webhook_failed_at   when its webhook was disabled; None: it is not
+    """
+
+    signal_id: SignalId
+    user_id: UserId
+    rule: SignalRule
+    nonce: bytes
+    old_nonce: bytes | None
+    old_nonce_until: UnixMs | None
+    revision: int
+    state: str | None
+    created_at: UnixMs
+    fired_at: UnixMs | None
+    webhook_failed_at: UnixMs | None
+
+
+class SignalChanges(TypedDict, total=False):
+    """The columns of a signal that may change."""
+
+    name: str
+    level: float
+    margin: float
+    percent: float
+    window_s: int
+    webhook_url: str | None
+    by_email: bool
+    is_active: bool
+    nonce: bytes
+    old_nonce: bytes
+    old_nonce_until: UnixMs
+    revision: int
+    state: str | None
+    fired_at: UnixMs
+    webhook_failed_at: UnixMs | None
+
+
+class FiringKind(StrEnum):
+    """Why something is told."""
+
+    FIRED = "fired"
+    TEST = "test"  # its owner wanted to see one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFiring:
+    """What happened.
+
+    seq        the position in the swap log of the report that fired it
+    slot, time its slot, and the block time of that, Unix seconds
+    value      of the field; reference, as in Crossing
+    """
+
+    signal_id: SignalId
+    kind: FiringKind
+    seq: int
+    slot: Slot
+    time: UnixS
+    value: float
+    direction: Direction
+    reference: float
+    fired_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """What happened, and how it was told by webhook.
+
+    due_at        when it is sent, or was to be; None: by no webhook
+    attempts      how often it was sent
+    delivered_at  when it was accepted; given_up_at: when no further attempt was left
+    reason        why the last attempt failed
+    """
+
+    firing_id: FiringId
+    fired: NewFiring
+    due_at: UnixMs | None
+    attempts: int
+    delivered_at: UnixMs | None
+    given_up_at: UnixMs | None
+    reason: str | None
+
+
+class Queue(NamedTuple):
+    """Firings whose webhooks wait to be sent.
+
+    due      how many may be sent now
+    oldest   when the first of them fired; None: none waits
+    """
+
+    waiting: int
+    due: int
+    oldest: UnixMs | None
+
+
+class FiringChanges(TypedDict, total=False):
+    """The columns of a firing that may change."""
+
+    due_at: UnixMs
+    attempts: int
+    delivered_at: UnixMs
+    given_up_at: UnixMs
+    reason: str | None
+
+
+class SignalRows(Protocol):
+    """Signals inside one transaction."""
+
+    def get(self, signal_id: SignalId, /) -> Signal | None:
+        """Return one signal, of whomever."""
+
+    def of_user(self, user_id: UserId) -> Sequence[Signal]:
+        """Return the signals of a user, in the order in which they were made."""
+
+    def insert(self, user_id: UserId, rule: SignalRule, nonce: bytes, at: UnixMs) -> SignalId:
+        """Add a signal of revision 1 that has seen nothing."""
+
+    def update(self, signal_id: SignalId, /, **changes: Unpack[SignalChanges]) -> None:
+        """Change columns of a signal."""
+
+    def delete(self, signal_id: SignalId) -> None:
+        """Delete a signal and what it fired."""
+
+    def active(self) -> Sequence[Signal]:
+        """Return every signal that is evaluated, of all users."""
+
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Let the signals of *giver* be those of *taker*, however many that are."""
+
+
+class FiringRows(Protocol):
+    """What fired, inside one transaction, and its deliveries by webhook."""
+
+    def insert(self, firing: NewFiring, due_at: UnixMs | None) -> FiringId:
+        """Add a firing; *due_at*: None where it is not told by webhook."""
+
+    def update(self, firing_id: FiringId, /, **changes: Unpack[FiringChanges]) -> None:
+        """Change columns of a firing."""
+
+    def of_signal(
+        self, signal_id: SignalId, before: FiringId | None, limit: int
+    ) -> Sequence[Firing]:
+        """Return up to *limit* firings, newest first, that are older than *before*."""
+
+    def claim(self, now: UnixMs, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* that wait and are due, and keep other transactions from them."""
+
+    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
+        """Let no further attempt be made of any that waits."""
+
+    def queue(self, now: UnixMs) -> Queue:
+        """Return how many wait."""
+
+    def purge(self, before: UnixMs) -> None:
+        """Delete what fired before then and does not wait."""

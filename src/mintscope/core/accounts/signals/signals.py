@@ -1,0 +1,254 @@
+"""Signals of users at work: made, changed, deleted, tried out, read."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import Slot, UnixMs, UnixS
+from mintscope.base.time import DAY_MS
+from mintscope.core.accounts.holdings.made import MadeThing, asked_for
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.checks import flaw_of
+from mintscope.core.accounts.signals.signal import (
+    Firing,
+    FiringId,
+    FiringKind,
+    NewFiring,
+    Signal,
+    SignalDenied,
+    SignalId,
+    SignalRule,
+)
+from mintscope.core.accounts.signals.webhook import secret_text
+from mintscope.core.accounts.signals.writing import tell_by_email
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import UserId
+from mintscope.core.market.signals.rule import Direction
+
+NONCE_BYTES: Final = 32
+OLD_SECRET_MS: Final = DAY_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalBounds:
+    """How much is offered.
+
+    per_user_max     signals of a user
+    mints_max        mints that all signals together look at
+    emails_day_max   e-mails to a user within a day
+    allows_loopback  webhooks may go to addresses of this machine, in plain http
+    """
+
+    per_user_max: int = 20
+    mints_max: int = 1_000
+    emails_day_max: int = 50
+    allows_loopback: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signals:
+    """The signals of all users; each verb is one transaction.
+
+    entropy    returns so many bytes from a cryptographic generator
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    bounds: SignalBounds = SignalBounds()
+
+    def flaw(self, asked: SignalRule) -> str | None:
+        """Return what is wrong with *asked*, for people and programs; None if nothing is."""
+        return flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
+
+    def secret(self, signal: Signal) -> str:
+        """Return what its webhooks are signed with; shown when it is made or renewed, only then."""
+        return secret_text(self.secrets.webhook_secret(signal.nonce))
+
+    async def of_user(self, user_id: UserId) -> Sequence[Signal]:
+        """Return the signals of a user, in the order in which they were made."""
+        return await self.store.read(lambda rows: rows.signals.of_user(user_id))
+
+    async def find(self, user_id: UserId, signal_id: SignalId) -> Signal | None:
+        """Return one signal of a user."""
+        return await self.store.read(lambda rows: _find(rows, user_id, signal_id))
+
+    async def make(
+        self, user_id: UserId, asked: SignalRule, key: str | None = None
+    ) -> Signal | SignalDenied:
+        """Make a signal of *asked*, which has no flaw.
+
+        key   the Idempotency-Key; with the same one the same signal is returned
+        """
+        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        key_hash = None if key is None else self.secrets.move_hash(user_id, key)
+        return await self.store.transact(
+            lambda rows: self._make(rows, user_id, asked, nonce, key_hash, now)
+        )
+
+    async def change(
+        self, user_id: UserId, signal_id: SignalId, edit: Callable[[SignalRule], SignalRule]
+    ) -> Signal | SignalDenied:
+        """Let a signal ask for what *edit* makes of it, which has no flaw.
+
+        If something of what is evaluated changes, it begins anew: the next report fires nothing.
+        A webhook that was disabled is tried again where *edit* names one or makes it active.
+        """
+        return await self.store.transact(lambda rows: self._change(rows, user_id, signal_id, edit))
+
+    async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Signal] | None:
+        """Delete a signal and what it fired; return those that are left, None: it was not there."""
+        return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
+
+    async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Signal | None:
+        """Give a signal another webhook secret; for a day both sign.  None: it is not there."""
+        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
+
+    async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
+        """Tell the owner of a signal how it is told when it fires.  None: it is not there."""
+        now, emails_max = self.clock.now(), self.bounds.emails_day_max
+        return await self.store.transact(
+            lambda rows: _test(rows, user_id, signal_id, now, emails_max)
+        )
+
+    async def firings(
+        self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
+    ) -> Sequence[Firing] | None:
+        """Return up to *limit* firings, newest first, older than *before*; None: no such signal."""
+
+        def read(rows: AccountRows) -> Sequence[Firing] | None:
+            if _find(rows, user_id, signal_id) is None:
+                return None
+            return rows.firings.of_signal(signal_id, before, limit)
+
+        return await self.store.read(read)
+
+    def _make(  # noqa: PLR0913, PLR0917 - one argument for each fact
+        self,
+        rows: AccountRows,
+        user_id: UserId,
+        asked: SignalRule,
+        nonce: bytes,
+        key_hash: CredentialHash | None,
+        at: UnixMs,
+    ) -> Signal | SignalDenied:
+        wanted = asked_for("signal", asked)
+        made = None if key_hash is None else rows.made.find(key_hash)
+        if made is not None:
+            if made.asked != wanted:
+                return SignalDenied.KEY_USED
+            return _find(rows, user_id, SignalId(made.thing_id)) or SignalDenied.NOT_FOUND
+        denied = self._denied(rows, user_id, asked, is_new=True)
+        if denied is not None:
+            return denied
+        signal_id = rows.signals.insert(user_id, asked, nonce, at)
+        if key_hash is not None:
+            rows.made.insert(key_hash, MadeThing(wanted, signal_id), at)
+        rows.turn.touch()
+        return _kept(rows, signal_id)
+
+    def _change(
+        self,
+        rows: AccountRows,
+        user_id: UserId,
+        signal_id: SignalId,
+        edit: Callable[[SignalRule], SignalRule],
+    ) -> Signal | SignalDenied:
+        signal = _find(rows, user_id, signal_id)
+        if signal is None:
+            return SignalDenied.NOT_FOUND
+        asked, before = edit(signal.rule), signal.rule
+        denied = self._denied(rows, user_id, asked, is_new=False)
+        if denied is not None:
+            return denied
+        rows.signals.update(
+            signal_id,
+            name=asked.name,
+            level=asked.level,
+            margin=asked.margin,
+            percent=asked.percent,
+            window_s=asked.window_s,
+            webhook_url=asked.webhook_url,
+            by_email=asked.by_email,
+            is_active=asked.is_active,
+        )
+        if asked.rule != before.rule or asked.is_active > before.is_active:
+            rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
+        if asked.webhook_url != before.webhook_url or asked.is_active > before.is_active:
+            rows.signals.update(signal_id, webhook_failed_at=None)
+        rows.turn.touch()
+        return _kept(rows, signal_id)
+
+    def _denied(
+        self, rows: AccountRows, user_id: UserId, asked: SignalRule, *, is_new: bool
+    ) -> SignalDenied | None:
+        """Return why *asked* is not offered to this user now."""
+        if is_new and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
+            return SignalDenied.TOO_MANY
+        kept = rows.users.get(user_id)
+        if asked.by_email and (kept is None or kept.user.verified_at is None):
+            return SignalDenied.UNVERIFIED
+        if asked.is_active:
+            mints = {signal.rule.mint for signal in rows.signals.active()} | {asked.mint}
+            if len(mints) > self.bounds.mints_max:
+                return SignalDenied.TOO_MANY_MINTS
+        return None
+
+
+def _find(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Signal | None:
+    signal = rows.signals.get(signal_id)
+    return signal if signal is not None and signal.user_id == user_id else None
+
+
+def _kept(rows: AccountRows, signal_id: SignalId) -> Signal:
+    signal = rows.signals.get(signal_id)
+    assert signal is not None, "it was written just now"
+    return signal
+
+
+def _delete(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Sequence[Signal] | None:
+    if _find(rows, user_id, signal_id) is None:
+        return None
+    rows.signals.delete(signal_id)
+    rows.turn.touch()
+    return rows.signals.of_user(user_id)
+
+
+def _renew(
+    rows: AccountRows, user_id: UserId, signal_id: SignalId, nonce: bytes, at: UnixMs
+) -> Signal | None:
+    signal = _find(rows, user_id, signal_id)
+    if signal is None:
+        return None
+    until = UnixMs(at + OLD_SECRET_MS)
+    rows.signals.update(signal_id, nonce=nonce, old_nonce=signal.nonce, old_nonce_until=until)
+    return _kept(rows, signal_id)
+
+
+def _test(
+    rows: AccountRows, user_id: UserId, signal_id: SignalId, at: UnixMs, emails_day_max: int
+) -> Firing | None:
+    signal = _find(rows, user_id, signal_id)
+    if signal is None:
+        return None
+    asked = signal.rule
+    firing = NewFiring(
+        signal_id=signal_id,
+        kind=FiringKind.TEST,
+        seq=0,
+        slot=Slot(0),
+        time=UnixS(at // 1000),
+        value=asked.level,
+        direction=Direction.UP,
+        reference=asked.level,
+        fired_at=at,
+    )
+    rows.firings.insert(firing, None if asked.webhook_url is None else at)
+    if asked.by_email:
+        tell_by_email(rows, signal, firing, at, emails_day_max)
+    return rows.firings.of_signal(signal_id, None, 1)[0]

@@ -1,0 +1,1 @@
+"""Alert rules over the values of a report: what they say, and when they fire."""

@@ -1,0 +1,1 @@
+"""The routes of alert rules: /v1/signals."""

@@ -1,0 +1,174 @@
+"""The signals of a user: made, changed, tried out, deleted; and what they have fired."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import (
+    BadRequest,
+    IdempotencyKeyUsed,
+    NotFound,
+    ServiceError,
+    ServiceUnavailable,
+)
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.signals.signal import (
+    FiringId,
+    Signal,
+    SignalDenied,
+    SignalId,
+    SignalRule,
+)
+from mintscope.core.accounts.signals.signals import Signals
+from mintscope.edges.api.accounts.key_gate import KeyGate
+from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.holdings.body import read_body
+from mintscope.edges.api.signals.lines import changes_of, event_of, line_facts, line_of, rule_of
+from mintscope.edges.api.signals.wire import (
+    ChangedSignal,
+    EventPosition,
+    Events,
+    EventsQuery,
+    MadeSignal,
+    NewSignal,
+    SignalList,
+)
+from mintscope.edges.api.wire import success
+from mintscope.edges.api.x402 import idempotency_key
+from mintscope.edges.server.rate_limit import RateLimit
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+ID_DIGITS_MAX: Final = 18
+NO_MORE: Final = "expected at most {most} signals: delete one before"
+NO_MORE_MINTS: Final = "The signals of this service look at as many tokens as they can."
+UNVERIFIED: Final = "email: expected an account whose e-mail address is verified"
+KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalRoutes:
+    """Keeps signals for the user of an API key."""
+
+    gate: KeyGate
+    signals: Signals
+    tests: RateLimit
+    clock: Clock
+
+    async def list_signals(self, request: Request) -> Response:
+        """Tell the signals."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        return self._list(request, await self.signals.of_user(holder.key.user_id))
+
+    async def make_signal(self, request: Request) -> Response:
+        """Make a signal; tell the secret of its webhook."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        key, asked = idempotency_key(request), rule_of(await read_body(request, NewSignal))
+        self._expect_sound(asked)
+        made = await self.signals.make(holder.key.user_id, asked, key)
+        if isinstance(made, SignalDenied):
+            raise self._refusal(made)
+        return self._with_secret(request, made, status=201)
+
+    async def get_signal(self, request: Request) -> Response:
+        """Tell one signal."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        found = await self.signals.find(holder.key.user_id, _signal_id(request))
+        return self._one(request, found)
+
+    async def change_signal(self, request: Request) -> Response:
+        """Change some of what a signal asks for."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        signal_id = _signal_id(request)
+        changes = changes_of(await read_body(request, ChangedSignal))
+
+        def edit(before: SignalRule) -> SignalRule:
+            asked = replace(before, **changes)
+            self._expect_sound(asked)
+            return asked
+
+        changed = await self.signals.change(holder.key.user_id, signal_id, edit)
+        if isinstance(changed, SignalDenied):
+            raise self._refusal(changed)
+        return self._one(request, changed)
+
+    async def delete_signal(self, request: Request) -> Response:
+        """Delete a signal and its events."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        left = await self.signals.delete(holder.key.user_id, _signal_id(request))
+        if left is None:
+            raise NotFound
+        return self._list(request, left)
+
+    async def renew_webhook_secret(self, request: Request) -> Response:
+        """Make another webhook secret and tell it."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
+        if renewed is None:
+            raise NotFound
+        return self._with_secret(request, renewed, status=201)
+
+    async def test_signal(self, request: Request) -> Response:
+        """Tell the owner of a signal how it tells."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        signal_id = _signal_id(request)
+        await self.tests.pass_through(request, holder.key.user_id)
+        firing = await self.signals.test(holder.key.user_id, signal_id)
+        if firing is None:
+            raise NotFound
+        return success(request, event_of(firing), at=self.clock.now(), status=201)
+
+    async def list_signal_events(self, request: Request) -> Response:
+        """Tell what a signal has fired, newest first."""
+        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        signal_id, query = _signal_id(request), read_query(request, EventsQuery)
+        before = None
+        if query.cursor is not None:
+            before = FiringId(decode_cursor(query.cursor, EventPosition).event_id)
+        found = await self.signals.firings(holder.key.user_id, signal_id, before, query.limit + 1)
+        if found is None:
+            raise NotFound
+        page, cursor = found[: query.limit], None
+        if len(found) > query.limit:
+            cursor = encode_cursor(EventPosition(page[-1].firing_id))
+        events = Events(events=[event_of(each) for each in page], next_cursor=cursor)
+        return success(request, events, at=self.clock.now())
+
+    def _expect_sound(self, asked: SignalRule) -> None:
+        flaw = self.signals.flaw(asked)
+        if flaw is not None:
+            raise BadRequest(f"body: {flaw}")
+
+    def _refusal(self, denied: SignalDenied) -> ServiceError:
+        refusals: Mapping[SignalDenied, ServiceError] = {
+            SignalDenied.NOT_FOUND: NotFound(),
+            SignalDenied.TOO_MANY: BadRequest(
+                NO_MORE.format(most=self.signals.bounds.per_user_max)
+            ),
+            SignalDenied.TOO_MANY_MINTS: ServiceUnavailable(NO_MORE_MINTS),
+            SignalDenied.UNVERIFIED: BadRequest(UNVERIFIED),
+            SignalDenied.KEY_USED: IdempotencyKeyUsed(KEY_USED),
+        }
+        return refusals[denied]
+
+    def _list(self, request: Request, signals: Sequence[Signal]) -> Response:
+        lines = SignalList(signals=[line_of(each) for each in signals])
+        return success(request, lines, at=self.clock.now())
+
+    def _one(self, request: Request, signal: Signal | None) -> Response:
+        if signal is None:
+            raise NotFound
+        return success(request, line_of(signal), at=self.clock.now())
+
+    def _with_secret(self, request: Request, signal: Signal, status: int) -> Response:
+        made = MadeSignal(**line_facts(signal), webhook_secret=self.signals.secret(signal))
+        return success(request, made, at=self.clock.now(), status=status)
+
+
+def _signal_id(request: Request) -> SignalId:
+    text = request.path_params["signalId"]
+    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
+        raise NotFound
+    return SignalId(int(text))

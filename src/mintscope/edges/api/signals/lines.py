@@ -1,0 +1,116 @@
+"""Signals and their events as they are told, and what is asked for as a rule."""
+
+from typing import Any, Final
+
+import msgspec
+
+from mintscope.base.errors import BadRequest
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.signals.signal import Firing, Signal, SignalRule
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import SignalKind
+from mintscope.edges.api.signals.wire import (
+    ChangedSignal,
+    EventLine,
+    NewSignal,
+    SignalLine,
+    WebhookState,
+)
+from mintscope.edges.api.v1 import mint_of
+
+NO_LEVEL: Final = "level: expected a number"
+NO_MOVE: Final = "expected percent and windowS for changes_by"
+COLUMNS: Final = {"email": "by_email"}
+
+
+def rule_of(body: NewSignal) -> SignalRule:
+    """Return what *body* asks for.  Raises BadRequest, InvalidTokenAddress."""
+    if body.kind is SignalKind.CHANGES_BY:
+        if body.percent is None or body.window_s is None:
+            raise BadRequest(NO_MOVE)
+    elif body.level is None:
+        raise BadRequest(NO_LEVEL)
+    return SignalRule(
+        name=body.name.strip(),
+        mint=mint_of(body.mint),
+        field=Field(body.field),
+        kind=body.kind,
+        level=body.level or 0.0,
+        margin=body.margin or 0.0,
+        percent=body.percent or 0.0,
+        window_s=body.window_s or 0,
+        webhook_url=body.webhook_url,
+        by_email=body.email,
+    )
+
+
+def changes_of(body: ChangedSignal) -> dict[str, Any]:
+    """Return what *body* names, by the names of SignalRule."""
+    named = {name: getattr(body, name) for name in body.__struct_fields__}
+    if isinstance(body.name, str):
+        named["name"] = body.name.strip()
+    return {
+        COLUMNS.get(name, name): value
+        for name, value in named.items()
+        if value is not msgspec.UNSET
+    }
+
+
+def line_facts(signal: Signal) -> dict[str, Any]:
+    """Return what is told of a signal, by the names of SignalLine."""
+    asked = signal.rule
+    is_move = asked.kind is SignalKind.CHANGES_BY
+    return {
+        "signal_id": signal.signal_id,
+        "name": asked.name,
+        "mint": asked.mint,
+        "field": asked.field,
+        "kind": asked.kind,
+        "level": None if is_move else asked.level,
+        "margin": None if is_move else asked.margin,
+        "percent": asked.percent if is_move else None,
+        "window_s": asked.window_s if is_move else None,
+        "webhook_url": asked.webhook_url,
+        "email": asked.by_email,
+        "is_active": asked.is_active,
+        "created_at": signal.created_at // 1000,
+        "fired_at": _seconds(signal.fired_at),
+        "webhook_disabled_at": _seconds(signal.webhook_failed_at),
+    }
+
+
+def line_of(signal: Signal) -> SignalLine:
+    """Return what is told of a signal."""
+    return SignalLine(**line_facts(signal))
+
+
+def event_of(firing: Firing) -> EventLine:
+    """Return what is told of a firing."""
+    fired = firing.fired
+    return EventLine(
+        event_id=firing.firing_id,
+        kind=fired.kind,
+        value=fired.value,
+        direction=fired.direction,
+        reference=fired.reference,
+        slot=fired.slot,
+        time=fired.time,
+        fired_at=fired.fired_at // 1000,
+        webhook=None if firing.due_at is None else _webhook_of(firing, firing.due_at),
+    )
+
+
+def _webhook_of(firing: Firing, due_at: UnixMs) -> WebhookState:
+    is_over = firing.delivered_at is not None or firing.given_up_at is not None
+    state = "delivered" if firing.delivered_at is not None else "given_up"
+    return WebhookState(
+        state=state if is_over else "waiting",
+        attempts=firing.attempts,
+        next_attempt_at=None if is_over else due_at // 1000,
+        delivered_at=_seconds(firing.delivered_at),
+        reason=firing.reason,
+    )
+
+
+def _seconds(at: UnixMs | None) -> int | None:
+    return None if at is None else at // 1000

@@ -1,0 +1,37 @@
+"""What programs are told of the operations under /v1/signals."""
+
+from typing import Final
+
+LIST: Final = (
+    "Returns the signals of the account of the API key, in the order in which they were made."
+    " Costs nothing."
+)
+MAKE: Final = (
+    "Makes an alert rule over one number of a token's report, looked at after every slot in which"
+    " the token is traded. It fires once when the number crosses its level, or is so many percent"
+    " from the lowest or highest of its window; the first look fires nothing. Webhooks are signed"
+    " as Standard Webhooks says, with webhookSecret, shown only here; they are tried again for 24"
+    " hours. An account may hold 20. Costs nothing."
+)
+GET: Final = "Returns a signal. One of another account is not found. Costs nothing."
+CHANGE: Final = (
+    "Changes what is named, and nothing else; the mint, the field and the kind stay. After another"
+    " level, margin, percent or window, and after being inactive, the signal begins anew: its first"
+    " look fires nothing. A webhook that was disabled is tried again once it has another address,"
+    " or was inactive and is active again. Costs nothing."
+)
+DELETE: Final = (
+    "Deletes a signal and its events, and returns the signals that are left. Costs nothing."
+)
+EVENTS: Final = (
+    "Returns what a signal has fired in the last 30 days, newest first, and what became of the"
+    " webhook. Costs nothing."
+)
+RENEW: Final = (
+    "Makes another webhook secret and returns it, this once. For 24 hours webhooks are signed with"
+    " both. Costs nothing."
+)
+TEST: Final = (
+    "Tells the owner of a signal now, in the way that it tells when it fires, with a made-up"
+    " number; the webhook has the type `signal.test`. Ten times an hour. Costs nothing."
+)

@@ -1,0 +1,172 @@
+"""The bodies under /v1/signals."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.base.primitives import about
+from mintscope.base.solana import WSOL
+from mintscope.core.accounts.signals.checks import NAME_LENGTH_MAX
+from mintscope.core.accounts.signals.signal import FiringKind
+from mintscope.core.market.signals.rule import Direction, SignalKind
+from mintscope.edges.api.holdings.wire import CursorText
+from mintscope.edges.api.wire import Wire
+
+EXAMPLE_URL = "https://example.org/hooks/mintscope"
+LIMIT_MAX = 100
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=NAME_LENGTH_MAX,
+        description="Its name, printable; names may repeat.",
+        examples=["SOL above 200"],
+    ),
+]
+MintText = Annotated[str, about("The token, base58.", WSOL)]
+FieldText = Annotated[
+    str,
+    about(
+        "The number of a report that is looked at: its place under `price` or `indicators`, with"
+        " dots, as `indicators.h1.rsi`.",
+        "price.usd",
+    ),
+]
+Kind = Annotated[SignalKind, about("What it waits for.", "above")]
+Url = Annotated[
+    str | None,
+    about(
+        "Where firings are sent: https, public, 500 characters at most; null: nowhere.", EXAMPLE_URL
+    ),
+]
+LEVEL = about("What the number is compared with, in the unit of the field.", 200.0)
+MARGIN = about("How far it must come back before the signal can fire again.", 1.0)
+PERCENT = about("Of changes_by: 0.1 to 10,000.", None)
+WINDOW = about("Of changes_by: whole minutes of the last day, in seconds.", None)
+EMAIL = about("Whether firings are told by e-mail, 50 a day at most.", False)  # noqa: FBT003
+
+
+class SignalLine(Wire):
+    """A signal."""
+
+    signal_id: Annotated[int, about("The number of the signal.", 7)]
+    name: Annotated[str, about("The name its owner gave it.", "SOL above 200")]
+    mint: MintText
+    field: FieldText
+    kind: Kind
+    level: Annotated[float | None, LEVEL]
+    margin: Annotated[float | None, MARGIN]
+    percent: Annotated[float | None, PERCENT]
+    window_s: Annotated[int | None, WINDOW]
+    webhook_url: Url
+    email: Annotated[bool, EMAIL]
+    is_active: Annotated[bool, about("Whether it is looked at.", True)]  # noqa: FBT003
+    created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
+    fired_at: Annotated[int | None, about("When it last fired, Unix seconds; null: never.", None)]
+    webhook_disabled_at: Annotated[
+        int | None, about("When its webhook was disabled, Unix seconds; null: it is not.", None)
+    ]
+
+
+class MadeSignal(SignalLine):
+    """A signal and the secret of its webhook."""
+
+    webhook_secret: Annotated[
+        str,
+        about(
+            "What its webhooks are signed with, HMAC-SHA256; keep it.",
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwQm2kF7ZmNYY=",
+        ),
+    ]
+
+
+class SignalList(Wire):
+    """The signals of an account."""
+
+    signals: Annotated[list[SignalLine], about("In the order in which they were made.")]
+
+
+class NewSignal(Wire, forbid_unknown_fields=True):
+    """What a signal is made of; level or percent and windowS, as its kind needs."""
+
+    name: Name
+    mint: MintText
+    field: FieldText
+    kind: Kind
+    level: Annotated[float | None, LEVEL] = None
+    margin: Annotated[float | None, MARGIN] = None
+    percent: Annotated[float | None, PERCENT] = None
+    window_s: Annotated[int | None, WINDOW] = None
+    webhook_url: Url = None
+    email: Annotated[bool, EMAIL] = False
+
+
+class ChangedSignal(Wire, forbid_unknown_fields=True):
+    """What changes of a signal; what is not named stays."""
+
+    name: Name | UnsetType = UNSET
+    level: Annotated[float, LEVEL] | UnsetType = UNSET
+    margin: Annotated[float, MARGIN] | UnsetType = UNSET
+    percent: Annotated[float, about("Of changes_by: 0.1 to 10,000.", 5.0)] | UnsetType = UNSET
+    window_s: Annotated[int, about("Of changes_by, in seconds.", 3600)] | UnsetType = UNSET
+    webhook_url: Url | UnsetType = UNSET
+    email: Annotated[bool, EMAIL] | UnsetType = UNSET
+    is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003
+
+
+class WebhookState(Wire):
+    """What became of a webhook."""
+
+    state: Annotated[str, about("waiting, delivered or given_up.", "delivered")]
+    attempts: Annotated[int, about("How often it was sent.", 1)]
+    next_attempt_at: Annotated[
+        int | None, about("When it is sent next, Unix seconds; null: not again.", None)
+    ]
+    delivered_at: Annotated[
+        int | None, about("When it was accepted, Unix seconds; null: it was not.", 1_763_460_001)
+    ]
+    reason: Annotated[str | None, about("Why the last attempt failed.", None)]
+
+
+class EventLine(Wire):
+    """What a signal has fired."""
+
+    event_id: Annotated[int, about("Its number; its `webhook-id` is msg_ and this number.", 41)]
+    kind: Annotated[FiringKind, about("`test` where its owner asked for one.", "fired")]
+    value: Annotated[float, about("The number in the report that fired it.", 200.3)]
+    direction: Annotated[Direction, about("Which way it went.", "up")]
+    reference: Annotated[
+        float, about("The level; of changes_by, the number that it is so far away from.", 200.0)
+    ]
+    slot: Annotated[int, about("The slot of the report; 0 of a test.", 380_000_000)]
+    time: Annotated[int, about("The block time of the slot, Unix seconds.", 1_763_460_000)]
+    fired_at: Annotated[int, about("When it was noticed, Unix seconds.", 1_763_460_000)]
+    webhook: Annotated[
+        WebhookState | None, about("What became of the webhook; null: there was none to send.")
+    ]
+
+
+class Events(Wire):
+    """A page of events, newest first."""
+
+    events: Annotated[list[EventLine], about("The events.")]
+    next_cursor: Annotated[
+        str | None, about("The cursor of the next page; null: there is none.", None)
+    ]
+
+
+class EventsQuery(Wire):
+    """Query of GET /v1/signals/{signalId}/events."""
+
+    limit: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many events at most.", examples=[50]),
+    ] = 50
+    cursor: CursorText = None
+
+
+class EventPosition(msgspec.Struct, tag="signal events"):
+    """Where a page of events ends."""
+
+    event_id: int

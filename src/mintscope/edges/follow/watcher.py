@@ -1,0 +1,182 @@
+"""Watching signals: one process of the installation looks at every report, once.
+
+round    what was committed to the log since the last look is looked at
+begin    after a start, or after another process: from what was written down
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import SIGNAL_EVENTS_BEHIND, SIGNAL_MINTS, SIGNALS_FIRED
+from mintscope.base.primitives import Mint
+from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.turn import SignalStanding
+from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
+from mintscope.core.market.signals.tracks import unpack
+from mintscope.edges.follow.follower import EVENTS_PER_READ, Wait
+
+WRITE_S: Final = 2.0  # at most between two states that are written down
+RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
+
+LOG = structlog.get_logger(__name__)
+
+
+@dataclass(kw_only=True, eq=False)
+class Watcher:
+    """Evaluates the signals while it is this process's turn.
+
+    wait   is called between two looks
+    """
+
+    reader: LogReader
+    writer: SignalWriter
+    evaluation: Evaluation
+    clock: Clock
+    wait: Wait
+    _seq: int | None = field(default=None, init=False)  # what was written down; None: begin
+    _version: int = field(default=-1, init=False)
+    _written_at_s: float = field(default=0.0, init=False)
+    _renewed_at_s: float = field(default=0.0, init=False)
+    _wanted: set[Mint] = field(default_factory=set, init=False)  # to be loaded
+
+    async def run(self) -> None:
+        """Watch until cancelled; what fails is begun again."""
+        while True:
+            try:
+                await self.round()
+            except Exception as trouble:  # whatever it is, it is tried again
+                is_bug = not isinstance(trouble, ServiceUnavailable)
+                LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
+                self._seq = None
+            await self.wait()
+
+    async def round(self) -> None:
+        """Look at everything that was committed to the log, if it is our turn."""
+        standing = await self.writer.take()
+        if standing is None:
+            self._seq = None
+            return
+        if not self.evaluation.mints and self._version == standing.version:
+            return  # nothing to look at: the log is not read
+        if self._seq != standing.seq:
+            await self._begin()
+        elif self._version != standing.version:
+            await self._watch()
+        if self.evaluation.mints:
+            await self._follow()
+        else:
+            await self._write(with_idle=False)
+            self._seq = None
+
+    async def _begin(self) -> None:
+        """Go on where the last process that watched has written down to be."""
+        self._seq = None
+        evaluation, tip = self.evaluation, await self.reader.tip()
+        evaluation.clear(0)
+        standing = await self._watch()
+        evaluation.looked_until = standing.seq
+        is_begun = evaluation.take_bases(await self._bases(), tip)
+        if is_begun:
+            try:
+                await self._advance(standing.seq)
+            except LogTrimmed as reason:
+                LOG.warning("signals missed reports", why=str(reason), since=standing.seq)
+                is_begun = False
+        if not is_begun:
+            evaluation.begin_at(tip)
+        self._wanted = {mint for mint in evaluation.mints if not evaluation.tracks.has(mint)}
+        self._seq = standing.seq
+        self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
+
+    async def _watch(self) -> SignalStanding:
+        """Read the signals; those that are new are looked at from now on."""
+        standing, active = await self.writer.active()
+        self.evaluation.watch(active)
+        self._version = standing.version
+        tracks = self.evaluation.tracks
+        self._wanted = {mint for mint in self.evaluation.mints if not tracks.has(mint)}
+        SIGNAL_MINTS.set(len(self.evaluation.mints))
+        return standing
+
+    async def _bases(self) -> list[LoadedMint]:
+        """Return what was written down of mints, as far as this version can read it."""
+        bases = []
+        for base in await self.writer.bases():
+            try:
+                bases.append(msgspec.structs.replace(unpack(base.packed), seq=base.seq))
+            except ValueError as reason:
+                LOG.warning("a mint is begun anew", mint=base.mint, why=str(reason))
+        return bases
+
+    async def _follow(self) -> None:
+        tip = await self.reader.tip()
+        SIGNAL_EVENTS_BEHIND.set(max(0, tip.seq - self.evaluation.tracks.seq))
+        try:
+            await self._load(self._wanted)
+            await self._advance(tip.seq)
+            await self._load(self._wanted)
+        except LogTrimmed as reason:
+            LOG.warning("signals missed reports", why=str(reason))
+            self.evaluation.begin_at(await self.reader.tip())
+            await self._load(self.evaluation.mints)
+        self.evaluation.look_at_new(self.clock.now())
+        now_s = self.clock.monotonic_s()
+        is_renewing = now_s - self._renewed_at_s >= RENEW_S
+        if is_renewing:
+            await self._renew()
+        if self.evaluation.is_urgent or is_renewing or now_s - self._written_at_s >= WRITE_S:
+            await self._write(with_idle=is_renewing)
+
+    async def _advance(self, seq: int) -> None:
+        """Apply events up to *seq*.  Raises LogTrimmed."""
+        tracks, now = self.evaluation.tracks, self.clock.now()
+        while tracks.seq < seq:
+            if await self.writer.take() is None:
+                raise ServiceUnavailable("another process watches signals now")
+            events = await self.reader.events(tracks.seq, EVENTS_PER_READ)
+            if not events:
+                raise LogTrimmed(f"expected events up to {seq}; there are none after {tracks.seq}")
+            for event in events:
+                self.evaluation.apply(event, now)
+                if isinstance(event, Tracked):
+                    self._wanted |= {event.mint} & set(self.evaluation.mints)
+            await asyncio.sleep(0)  # a long way back must not keep requests waiting
+
+    async def _load(self, mints: Iterable[Mint]) -> None:
+        """Load *mints*; those that are not tracked are loaded when they are."""
+        for mint in list(mints):
+            self._wanted.discard(mint)
+            loaded = await self.reader.load(mint)
+            if loaded is not None and not self.evaluation.take(loaded, self.clock.now()):
+                self._wanted.add(mint)
+
+    async def _renew(self) -> None:
+        """Load the mints that have traded again, so that none must be begun from long ago."""
+        tracks = self.evaluation.tracks
+        self._renewed_at_s = self.clock.monotonic_s()
+        await self._load(
+            [each for each in self.evaluation.mints if each in tracks and tracks.has_traded(each)]
+        )
+
+    async def _write(self, *, with_idle: bool) -> None:
+        assert self._seq is not None, "it was begun"
+        outcome = self.evaluation.outcome(self._seq, with_idle=with_idle)
+        if outcome.seq == self._seq and not (outcome.states or outcome.bases or outcome.dropped):
+            return
+        if not await self.writer.write(outcome):
+            LOG.info("another process watches signals now")
+            self._seq = None
+            return
+        self.evaluation.written(outcome)
+        self._seq, self._written_at_s = outcome.seq, self.clock.monotonic_s()
+        for fired in outcome.fired:
+            SIGNALS_FIRED.inc()
+            LOG.info("a signal has fired", signal=fired.signal_id, slot=fired.slot)

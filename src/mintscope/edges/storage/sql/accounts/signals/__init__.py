@@ -1,0 +1,1 @@
+"""Signals, in the SQL that every engine understands."""

@@ -1,0 +1,1 @@
+"""Webhooks: sent to addresses that clients name, and to public ones alone."""

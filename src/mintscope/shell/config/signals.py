@@ -1,0 +1,28 @@
+"""The configuration of signals."""
+
+from pydantic import Field
+
+from mintscope.base.time import HOUR_S
+from mintscope.shell.config import values
+from mintscope.shell.config.sections import Section
+
+
+class SignalsConfig(Section):
+    """Alert rules of accounts: /v1/signals."""
+
+    enabled: bool = True
+    """Look at alert rules and send their webhooks. Without it they are kept, and fire nothing."""
+    per_account_max: values.Count = 20
+    """Alert rules of an account."""
+    mints_max: int = Field(default=1_000, ge=1, le=100_000)
+    """Tokens that all alert rules together look at, about 15 kB of memory each."""
+    emails_per_day_max: values.Count = 50
+    """E-mails about alert rules to one account in 24 hours."""
+    poll_interval_ms: int = Field(default=250, ge=10, le=60_000)
+    """Pause between two looks at the newest blocks."""
+    webhook_timeout_s: float = Field(default=10.0, gt=0, le=50, allow_inf_nan=False)
+    """Timeout of one webhook; after a minute another process may send it."""
+    webhook_retry_s: int = Field(default=24 * HOUR_S, ge=60, le=30 * 24 * HOUR_S)
+    """How long a webhook is tried again before it is disabled."""
+    webhook_loopback: bool = False
+    """Send webhooks to addresses of this machine, too, in plain http: for demos and tests."""

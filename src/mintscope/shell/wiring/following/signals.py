@@ -1,0 +1,81 @@
+"""Signals, looked at by one api process of the installation and sent by all of them."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.time import SECOND_MS
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.deliveries import Deliveries
+from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.signals import SignalBounds, Signals
+from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.accounts.store import AccountStore
+from mintscope.core.market.log import LogReader
+from mintscope.core.market.signals.tracks import Tracks
+from mintscope.edges.follow.watcher import Watcher
+from mintscope.edges.webhooks.post import WebhookPost
+from mintscope.edges.webhooks.sender import WebhookSender
+from mintscope.shell.config.signals import SignalsConfig
+from mintscope.shell.wiring.maintenance import running
+
+HOLDER_BYTES: Final = 8
+
+
+def make_signals(
+    config: SignalsConfig, store: AccountStore, secrets: AccountSecrets, clock: Clock
+) -> Signals:
+    """Return who keeps signals."""
+    bounds = SignalBounds(
+        per_user_max=config.per_account_max,
+        mints_max=config.mints_max,
+        emails_day_max=config.emails_per_day_max,
+        allows_loopback=config.webhook_loopback,
+    )
+    return Signals(store=store, secrets=secrets, clock=clock, entropy=os.urandom, bounds=bounds)
+
+
+@asynccontextmanager
+async def signalling(
+    config: SignalsConfig, reader: LogReader, store: AccountStore, pepper: bytes, clock: Clock
+) -> AsyncIterator[None]:
+    """Look at signals and send their webhooks during the block."""
+    if not config.enabled:
+        yield
+        return
+    watcher = make_watcher(config, reader, store, clock)
+    sender = make_sender(config, store, pepper, clock)
+    async with running(watcher.run, "signals"), running(sender.run, "webhooks"):
+        yield
+
+
+def make_watcher(
+    config: SignalsConfig, reader: LogReader, store: AccountStore, clock: Clock
+) -> Watcher:
+    """Return what looks at signals."""
+    holder, emails_max = os.urandom(HOLDER_BYTES), config.emails_per_day_max
+    return Watcher(
+        reader=reader,
+        writer=SignalWriter(store=store, clock=clock, holder=holder, emails_day_max=emails_max),
+        evaluation=Evaluation(tracks=Tracks(config.mints_max)),
+        clock=clock,
+        wait=partial(asyncio.sleep, config.poll_interval_ms / 1000),
+    )
+
+
+def make_sender(
+    config: SignalsConfig, store: AccountStore, pepper: bytes, clock: Clock
+) -> WebhookSender:
+    """Return what sends webhooks."""
+    post = WebhookPost(timeout_s=config.webhook_timeout_s, allows_loopback=config.webhook_loopback)
+    deliveries = Deliveries(
+        store=store,
+        secrets=AccountSecrets.derive(pepper),
+        clock=clock,
+        retry_ms_max=config.webhook_retry_s * SECOND_MS,
+    )
+    return WebhookSender(deliveries=deliveries, post=post, clock=clock)

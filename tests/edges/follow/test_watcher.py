@@ -1,0 +1,398 @@
+"""Signals: each crossing exactly once, whatever dies meanwhile, on every engine."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.signal import (
+    Firing,
+    Signal,
+    SignalDenied,
+    SignalId,
+    SignalRule,
+)
+from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.signals.writing import LEASE_MS, SignalWriter
+from mintscope.core.accounts.store import AccountStore
+from mintscope.core.accounts.user import NewUser, UserId, UserKind
+from mintscope.core.market.log import Appended, PricedSwap
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import SignalKind
+from mintscope.core.market.signals.tracks import Tracks
+from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.watcher import RENEW_S, Watcher
+from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from support.fakes.log import FakeLog
+from support.scenes.account_stores import ENGINES, CountedAccounts
+from support.scenes.service import NOW
+from support.scenes.stores import PEPPER
+
+MINT: Final = Mint(WSOL)
+LEVEL: Final = 10.0
+TRACKS: Final = [Tracks(4), Tracks(4)]  # of two processes: what they compile is kept
+EMAIL: Final = EmailAddress("alice@example.org")
+
+
+def swap(price: float) -> PricedSwap:
+    return PricedSwap(MINT, 0, 0, -1, 0, True, 10**6, price, 0.01)  # noqa: FBT003
+
+
+def begun_log() -> FakeLog:
+    """Return a log with nine minutes of a mint that trades at 9."""
+    log = FakeLog()
+    log.track(MINT)
+    for minute in range(9):
+        log.append(minute + 1, NOW // 1000 - 600 + 60 * minute, swap(9.0))
+    return log
+
+
+def trade(log: FakeLog, price: float) -> None:
+    tip = log.tip_at(log.seq)
+    slot = 1 + max(each.header.slot for each in log.kept if isinstance(each, Appended))
+    log.append(slot, (tip.time or 0) + 1, swap(price))
+
+
+def slow_crossings(log: FakeLog, since: int) -> list[int]:
+    """Return the events in which the price came to be above the level, retracted ones or not."""
+    prices = [
+        (event.seq, each.price_usd)
+        for event in log.kept
+        if isinstance(event, Appended)
+        for each in event.swaps
+    ]
+    return [
+        seq
+        for n, (seq, price) in enumerate(prices)
+        if n and seq > since and price is not None and price > LEVEL >= (prices[n - 1][1] or 0.0)
+    ]
+
+
+@dataclass
+class Scene:
+    """An installation: its accounts, its log, and the processes that watch."""
+
+    store: AccountStore
+    log: FakeLog
+    clock: ManualClock
+    user_id: UserId = field(init=False)
+    signals: Signals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.signals = Signals(
+            store=self.store,
+            secrets=AccountSecrets.derive(PEPPER),
+            clock=self.clock,
+            entropy=Random(1).randbytes,
+        )
+
+    async def open_user(self) -> None:
+        new = NewUser(
+            kind=UserKind.AGENT, username="a", email=EMAIL, verified_at=NOW, created_at=NOW
+        )
+        self.user_id = await self.store.transact(lambda rows: rows.users.insert(new))
+
+    async def make(self, kind: SignalKind = SignalKind.ABOVE, **more: Any) -> SignalId:
+        asked: dict[str, Any] = {
+            "name": "up",
+            "mint": MINT,
+            "field": Field("price.usd"),
+            "level": LEVEL,
+            **more,
+        }
+        made = await self.signals.make(self.user_id, SignalRule(kind=kind, **asked))
+        assert isinstance(made, Signal)
+        return made.signal_id
+
+    def watcher(self, process: int = 0, store: AccountStore | None = None) -> Watcher:
+        """Return one as a process has that was just started."""
+        writer = SignalWriter(
+            store=store or self.store,
+            clock=self.clock,
+            holder=bytes([1 + process]),
+            emails_day_max=50,
+        )
+        return Watcher(
+            reader=self.log,
+            writer=writer,
+            evaluation=Evaluation(tracks=TRACKS[process]),
+            clock=self.clock,
+            wait=look_again_soon,
+        )
+
+    async def fired(self, signal_id: SignalId) -> Sequence[Firing]:
+        """Return what a signal has fired, oldest first."""
+        found = await self.signals.firings(self.user_id, signal_id, None, 1000)
+        assert found is not None
+        return found[::-1]
+
+    async def seqs(self, signal_id: SignalId) -> list[int]:
+        return [each.fired.seq for each in await self.fired(signal_id)]
+
+
+@asynccontextmanager
+async def opened(engine: str, folder: Path) -> AsyncIterator[Scene]:
+    async with ENGINES[engine](folder) as store:
+        scene = Scene(store, begun_log(), ManualClock(NOW))
+        await scene.open_user()
+        yield scene
+
+
+@pytest.fixture(params=ENGINES)
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with opened(request.param, tmp_path) as found:
+        yield found
+
+
+async def test_a_crossing_fires_once(scene: Scene) -> None:
+    signal_id = await scene.make(webhook_url="https://example.org/", by_email=True)
+    watcher, began = scene.watcher(), scene.log.seq
+    await watcher.round()
+    for price in (10.0, 10.5, 11.0, 9.0, 10.5):
+        trade(scene.log, price)
+        await watcher.round()
+        await watcher.round()
+    fired = await scene.fired(signal_id)
+    assert [each.fired.seq for each in fired] == slow_crossings(scene.log, began)
+    assert [each.fired.value for each in fired] == [10.5, 10.5]
+    assert all(each.due_at == NOW for each in fired)
+    emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
+    assert [each.facts["value"] for each in emails] == ["10.5", "10.5"]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("trade"), st.sampled_from([8.0, 9.0, 10.0, 11.0])),
+        st.sampled_from(
+            [("look", 0), ("look", 1), ("die", 0), ("die", 1), ("wait", 0), ("renew", 0)]
+        ),
+        st.just(("finalize", 0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(steps=STEPS)
+async def test_each_crossing_once_whatever_dies(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, float]]
+) -> None:
+    async with opened("sqlite", tmp_path_factory.mktemp("steps")) as scene:
+        signal_id = await scene.make()
+        watchers = [scene.watcher(0), scene.watcher(1)]
+        await watchers[0].round()
+        began = scene.log.seq
+        for what, value in steps:
+            match what:
+                case "trade":
+                    trade(scene.log, value)
+                case "look":
+                    await watchers[int(value)].round()
+                case "die":
+                    watchers[int(value)] = scene.watcher(int(value))
+                case "wait":
+                    scene.clock.advance(LEASE_MS + 1)
+                case "renew":
+                    scene.clock.advance(int(RENEW_S * 1000) + 1)
+                case _:
+                    slots = scene.log.slots_at(scene.log.seq)
+                    scene.log.finalize(slots[-1].header.slot)
+        scene.clock.advance(LEASE_MS + 1)
+        await watchers[1].round()
+        assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
+
+
+async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Path) -> None:
+    """A process dies before its n-th statement, another goes on: nothing is lost or told twice."""
+    for last in range(1, 200):
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        async with opened("sqlite", folder) as scene:
+            signal_id = await scene.make(webhook_url="https://example.org/", by_email=True)
+            await scene.watcher(1).round()
+            began = scene.log.seq
+            scene.clock.advance(LEASE_MS + 1)
+            died = await _die_before(last, scene, folder)
+            scene.clock.advance(LEASE_MS + 1)
+            await scene.watcher(1).round()
+            expected = slow_crossings(scene.log, began)
+            assert await scene.seqs(signal_id) == expected, f"killed before statement {last}"
+            emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
+            assert len(emails) == len(expected) == 2
+        if not died:
+            assert last > 20, "expected that it was killed before many statements"
+            return
+    pytest.fail("expected that it ends")
+
+
+async def _die_before(last: int, scene: Scene, folder: Path) -> bool:
+    """Trade and look; before statement *last* the process dies, and the trades go on."""
+    left = last
+
+    def count(_statement: str) -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            raise apsw.AbortError
+
+    died = False
+    async with AsyncExitStack() as stack:
+        file = CountedAccounts(folder / MONEY_FILE, count)
+        stack.push_async_callback(file.close)
+        watcher = scene.watcher(0, SqlAccountStore(file))
+        for price in (11.0, 9.0, 10.5):
+            trade(scene.log, price)
+            if not died:
+                try:
+                    await watcher.round()
+                except (apsw.Error, ServiceUnavailable):
+                    died = True
+    return died
+
+
+async def test_a_crossing_in_a_slot_that_died_is_not_told_again(scene: Scene) -> None:
+    signal_id, watcher = await scene.make(), scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+    scene.log.retract()
+    await watcher.round()
+    trade(scene.log, 11.5)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1
+    trade(scene.log, 9.0)
+    trade(scene.log, 11.0)
+    await scene.watcher().round()  # a restart
+    assert len(await scene.fired(signal_id)) == 2
+
+
+async def test_a_change_begins_anew(scene: Scene) -> None:
+    signal_id, watcher = await scene.make(), scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+
+    async def edit(**changes: object) -> None:
+        import dataclasses  # noqa: PLC0415
+
+        changed = await scene.signals.change(
+            scene.user_id,
+            signal_id,
+            lambda asked: dataclasses.replace(asked, **changes),  # type: ignore[arg-type]
+        )
+        assert not isinstance(changed, SignalDenied)
+
+    await edit(level=8.0)  # above that already
+    await watcher.round()
+    trade(scene.log, 12.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1
+    await edit(is_active=False)
+    trade(scene.log, 7.0)
+    trade(scene.log, 12.0)
+    await watcher.round()
+    await edit(is_active=True)
+    await watcher.round()
+    trade(scene.log, 7.0)
+    trade(scene.log, 12.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 2
+    await scene.signals.delete(scene.user_id, signal_id)
+    trade(scene.log, 7.0)
+    await watcher.round()
+    assert await scene.store.read(lambda rows: rows.turn.bases()) == []
+
+
+async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> None:
+    await scene.make()
+    watcher = scene.watcher()
+    await watcher.round()
+    reviews = Reviews(scene.store, clock=scene.clock, entropy=bytes)
+    await reviews.remove_user(scene.user_id, actor=COMMAND_LINE)
+    trade(scene.log, 11.0)
+    await watcher.round()
+    assert await scene.signals.of_user(scene.user_id) == []
+    assert (await scene.store.read(lambda rows: rows.firings.queue(NOW))).waiting == 0
+
+
+async def test_only_one_process_watches(scene: Scene) -> None:
+    signal_id = await scene.make()
+    one, other = scene.watcher(0), scene.watcher(1)
+    await one.round()
+    await other.round()
+    trade(scene.log, 11.0)
+    await other.round()
+    assert await scene.fired(signal_id) == []
+    await one.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_a_frozen_process_tells_nothing_that_another_has_told(scene: Scene) -> None:
+    signal_id = await scene.make()
+    one, other = scene.watcher(0), scene.watcher(1)
+    await one.round()
+    trade(scene.log, 11.0)
+    evaluated = one.evaluation
+    for event in scene.log.kept[evaluated.tracks.seq :]:
+        evaluated.apply(event, NOW)  # frozen before it writes
+    outcome = evaluated.outcome(evaluated.tracks.seq - 1, with_idle=False)
+    assert outcome.fired
+    scene.clock.advance(LEASE_MS + 1)
+    await other.round()
+    assert len(await scene.fired(signal_id)) == 1
+    assert not await one.writer.write(outcome)
+    await one.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_after_a_log_that_was_trimmed_the_number_is_compared(scene: Scene) -> None:
+    signal_id = await scene.make()
+    await scene.watcher().round()
+    trade(scene.log, 9.5)
+    trade(scene.log, 11.0)
+    scene.log.trimmed = scene.log.seq
+    await scene.watcher().round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_another_log_is_begun_at_its_tip(scene: Scene) -> None:
+    signal_id = await scene.make()
+    trade(scene.log, 9.0)
+    await scene.watcher().round()
+    scene.log = begun_log()
+    watcher = scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_a_mint_that_is_tracked_later_is_looked_at_then(scene: Scene) -> None:
+    scene.log.untrack(MINT)
+    signal_id, watcher = await scene.make(), scene.watcher()
+    await watcher.round()
+    scene.log.track(MINT)
+    for _ in range(9):
+        tip = scene.log.tip_at(scene.log.seq)
+        scene.log.append((tip.slot or 0) + 1, (tip.time or 0) + 60, swap(9.0))
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1

@@ -1,0 +1,290 @@
+"""/v1/signals: alert rules of an account."""
+
+import hmac
+from base64 import b64decode
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.market.signals.tracks import Tracks
+from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.watcher import Watcher
+from support.scenes.live_market import trade
+from support.scenes.people.agent import Agent
+from support.scenes.service import NOW, Service, bearer
+
+SIGNALS: Final = "/v1/signals"
+ASKED: Final = {"name": "up", "mint": WSOL, "field": "price.usd", "kind": "above", "level": 9.5}
+MOVE: Final = {
+    "name": "move",
+    "mint": WSOL,
+    "field": "price.sol",
+    "kind": "changes_by",
+    "percent": 5,
+    "windowS": 3600,
+}
+IDEMPOTENT: Final = {"idempotency-key": "a-key-of-some-length"}
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.fixture
+async def key(service: Service) -> str:
+    return await Agent(service).key(Scope.SIGNALS_WRITE)
+
+
+async def call(
+    service: Service, key: str, method: str, path: str, body: Any = None, **headers: str
+) -> httpx.Response:
+    sent: Any = {} if body is None else {"json": body}
+    return await service.client.request(method, path, headers=bearer(key) | headers, **sent)
+
+
+async def make(service: Service, key: str, **changes: Any) -> dict[str, Any]:
+    response = await call(service, key, "POST", SIGNALS, ASKED | changes)
+    assert response.status_code == 201, response.text
+    made: dict[str, Any] = response.json()["data"]
+    return made
+
+
+async def test_a_signal_is_made_read_changed_and_deleted(service: Service, key: str) -> None:
+    assert (await call(service, key, "GET", SIGNALS)).json()["data"] == {"signals": []}
+    made = await make(service, key)
+    secret = made.pop("webhookSecret")
+    assert len(b64decode(secret.removeprefix("whsec_"))) == 32
+    path = f"{SIGNALS}/{made['signalId']}"
+    expected = ASKED | {
+        "signalId": made["signalId"],
+        "margin": 0.0,
+        "percent": None,
+        "windowS": None,
+        "webhookUrl": None,
+        "email": False,
+        "isActive": True,
+        "createdAt": NOW // 1000,
+        "firedAt": None,
+        "webhookDisabledAt": None,
+    }
+    assert made == expected
+    assert (await call(service, key, "GET", path)).json()["data"] == expected
+    assert (await call(service, key, "GET", SIGNALS)).json()["data"] == {"signals": [expected]}
+
+    changes = {"level": 12.0, "margin": 0.5, "email": True, "isActive": False, "name": " new "}
+    changed = (await call(service, key, "PATCH", path, changes)).json()["data"]
+    assert changed == expected | changes | {"name": "new"}
+    url = "https://example.org/hook"
+    pointed = (await call(service, key, "PATCH", path, {"webhookUrl": url})).json()["data"]
+    assert pointed == changed | {"webhookUrl": url}
+    unpointed = await call(service, key, "PATCH", path, {"webhookUrl": None})
+    assert unpointed.json()["data"] == changed
+
+    assert (await call(service, key, "DELETE", path)).json()["data"] == {"signals": []}
+    for method, end in (("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/test")):
+        assert refusal(await call(service, key, method, f"{path}{end}")) == (404, "NOT_FOUND")
+
+
+async def test_a_move_has_a_percentage_and_a_window(service: Service, key: str) -> None:
+    made = (await call(service, key, "POST", SIGNALS, MOVE)).json()["data"]
+    assert {name: made[name] for name in ("level", "margin", "percent", "windowS")} == {
+        "level": None,
+        "margin": None,
+        "percent": 5.0,
+        "windowS": 3600,
+    }
+
+
+FLAWS: Final[list[dict[str, Any]]] = [
+    {"name": " "},
+    {"name": "a\nb"},
+    {"name": "x" * 65},
+    {"field": "price"},
+    {"field": "dataSpan.to"},
+    {"kind": "near"},
+    {"level": None},
+    {"level": "9"},
+    {"level": True},
+    {"margin": -1},
+    {"percent": 5},
+    {"windowS": 60},
+    {"kind": "changes_by", "level": None},
+    {"kind": "changes_by", "percent": 5, "windowS": 3600},
+    MOVE | {"percent": 0},
+    MOVE | {"windowS": 61},
+    MOVE | {"windowS": 86_460},
+    {"webhookUrl": "http://example.org"},
+    {"webhookUrl": "http://127.0.0.1:8000/"},
+    {"webhookUrl": "https://"},
+    {"webhookUrl": "https://user:pass@example.org/"},
+    {"webhookUrl": "https://example.org/#a"},
+    {"webhookUrl": "https://example.org:22/"},
+    {"webhookUrl": "https://example.org/ a"},
+    {"webhookUrl": "https://ex\u00e4mple.org/"},
+    {"webhookUrl": "https://[::1/"},
+    {"webhookUrl": "https://example.org/" + "x" * 500},
+    {"webhookUrl": 7},
+    {"unknown": 1},
+]
+
+
+async def test_what_cannot_be_looked_at_is_refused(service: Service, key: str) -> None:
+    for flaw in FLAWS:
+        response = await call(service, key, "POST", SIGNALS, ASKED | flaw)
+        assert refusal(response) == (400, "BAD_REQUEST"), flaw
+    assert (await call(service, key, "GET", SIGNALS)).json()["data"] == {"signals": []}
+
+
+async def test_a_change_is_checked_as_a_whole(service: Service, key: str) -> None:
+    path = f"{SIGNALS}/{(await make(service, key))['signalId']}"
+    for flaw in ({"percent": 5}, {"margin": -1}, {"kind": "below"}, {"webhookUrl": "x"}):
+        assert refusal(await call(service, key, "PATCH", path, flaw)) == (400, "BAD_REQUEST")
+    wrong = await call(service, key, "POST", SIGNALS, ASKED | {"mint": "x"})
+    assert refusal(wrong) == (400, "INVALID_TOKEN_ADDRESS")
+
+
+async def test_what_is_not_ones_own_is_not_found(service: Service, key: str) -> None:
+    path = f"{SIGNALS}/{(await make(service, key))['signalId']}"
+    other = await Agent(service, "other@example.org").key(Scope.SIGNALS_WRITE)
+    assert (await call(service, other, "GET", SIGNALS)).json()["data"] == {"signals": []}
+    for caller, where in ((other, path), (key, f"{SIGNALS}/99"), (key, f"{SIGNALS}/x")):
+        for method, end, body in (
+            ("GET", "", None),
+            ("PATCH", "", {"name": "theirs"}),
+            ("DELETE", "", None),
+            ("GET", "/events", None),
+            ("POST", "/secret", None),
+            ("POST", "/test", None),
+        ):
+            response = await call(service, caller, method, f"{where}{end}", body)
+            assert refusal(response) == (404, "NOT_FOUND")
+    assert (await call(service, key, "GET", path)).json()["data"]["name"] == "up"
+
+
+async def test_there_are_20_and_no_more(service: Service, key: str) -> None:
+    for _ in range(20):
+        await make(service, key)
+    response = await call(service, key, "POST", SIGNALS, ASKED)
+    assert refusal(response) == (400, "BAD_REQUEST")
+    assert "20 signals" in response.json()["error"]["message"]
+
+
+async def test_the_same_key_makes_the_same_signal(service: Service, key: str) -> None:
+    first = await call(service, key, "POST", SIGNALS, ASKED, **IDEMPOTENT)
+    again = await call(service, key, "POST", SIGNALS, ASKED, **IDEMPOTENT)
+    assert first.status_code == again.status_code == 201
+    assert first.json()["data"] == again.json()["data"]
+    other = await call(service, key, "POST", SIGNALS, ASKED | {"level": 1}, **IDEMPOTENT)
+    assert refusal(other) == (409, "IDEMPOTENCY_KEY_USED")
+    stranger = await Agent(service, "other@example.org").key(Scope.SIGNALS_WRITE)
+    theirs = await call(service, stranger, "POST", SIGNALS, ASKED, **IDEMPOTENT)
+    assert theirs.json()["data"]["signalId"] != first.json()["data"]["signalId"]
+    await call(service, key, "DELETE", f"{SIGNALS}/{first.json()['data']['signalId']}")
+    gone = await call(service, key, "POST", SIGNALS, ASKED, **IDEMPOTENT)
+    assert refusal(gone) == (404, "NOT_FOUND")
+
+
+async def test_an_email_needs_a_verified_address(service: Service, key: str) -> None:
+    service.accounts.change('UPDATE "user" SET verified_at = NULL')
+    response = await call(service, key, "POST", SIGNALS, ASKED | {"email": True})
+    assert refusal(response) == (400, "BAD_REQUEST")
+
+
+async def test_a_secret_is_renewed_and_shown_once(service: Service, key: str) -> None:
+    made = await make(service, key)
+    path = f"{SIGNALS}/{made['signalId']}"
+    renewed = await call(service, key, "POST", f"{path}/secret")
+    assert renewed.status_code == 201
+    assert renewed.json()["data"]["webhookSecret"] != made["webhookSecret"]
+    assert "webhookSecret" not in (await call(service, key, "GET", path)).json()["data"]
+    kept = service.accounts.rows("SELECT * FROM signal")
+    for told in (made, renewed.json()["data"]):
+        secret = b64decode(told["webhookSecret"].removeprefix("whsec_"))
+        assert all(secret not in row for row in kept)
+    nonce = service.accounts.rows("SELECT nonce FROM signal")[0][0]
+    secret = b64decode(renewed.json()["data"]["webhookSecret"].removeprefix("whsec_"))
+    assert hmac.compare_digest(service.accounts.secrets.webhook_secret(nonce), secret)
+
+
+async def test_a_test_is_an_event_and_an_email(service: Service, key: str) -> None:
+    made = await make(service, key, webhookUrl="https://example.org/hook", email=True)
+    path = f"{SIGNALS}/{made['signalId']}"
+    tested = await call(service, key, "POST", f"{path}/test")
+    assert tested.status_code == 201
+    event = tested.json()["data"]
+    assert event["kind"] == "test"
+    assert event["webhook"] == {
+        "state": "waiting",
+        "attempts": 0,
+        "nextAttemptAt": NOW // 1000,
+        "deliveredAt": None,
+        "reason": None,
+    }
+    listed = (await call(service, key, "GET", f"{path}/events")).json()["data"]
+    assert listed == {"events": [event], "nextCursor": None}
+    emails = await service.accounts.store.read(lambda rows: rows.outbox.newest(9))
+    assert [each.kind for each in emails].count(EmailKind.SIGNAL_FIRED) == 1
+    answers = [(await call(service, key, "POST", f"{path}/test")).status_code for _ in range(10)]
+    assert answers == [201] * 9 + [429]
+    page = (await call(service, key, "GET", f"{path}/events?limit=4")).json()["data"]
+    rest = await call(service, key, "GET", f"{path}/events?limit=9&cursor={page['nextCursor']}")
+    ids = [each["eventId"] for each in page["events"] + rest.json()["data"]["events"]]
+    assert ids == sorted(ids, reverse=True)
+    assert len(ids) == 10
+
+
+async def test_a_crossing_is_an_event(service: Service, key: str) -> None:
+    watcher = watcher_of(service)
+    await watcher.round()
+    low = await make(service, key, level=-1.0)  # above it already: fires nothing
+    moved = (await call(service, key, "POST", SIGNALS, MOVE | {"field": "price.usd"})).json()
+    await watcher.round()
+    for _ in range(3):
+        trade(service.log, Mint(WSOL))
+        await watcher.round()
+    events = f"{SIGNALS}/{low['signalId']}/events"
+    assert (await call(service, key, "GET", events)).json()["data"]["events"] == []
+    moved_events = f"{SIGNALS}/{moved['data']['signalId']}/events"
+    fired = (await call(service, key, "GET", moved_events)).json()["data"]["events"]
+    assert fired
+    assert {each["kind"] for each in fired} == {"fired"}
+    line = (await call(service, key, "GET", moved_events.removesuffix("/events"))).json()["data"]
+    assert line["firedAt"] == NOW // 1000
+
+
+def watcher_of(service: Service) -> Watcher:
+    clock: ManualClock = service.clock
+    return Watcher(
+        reader=service.log,
+        writer=SignalWriter(
+            store=service.accounts.store, clock=clock, holder=b"here", emails_day_max=50
+        ),
+        evaluation=Evaluation(tracks=Tracks(4)),
+        clock=clock,
+        wait=look_again_soon,
+    )
+
+
+async def test_each_route_needs_its_scope_and_a_key(service: Service) -> None:
+    reader = await Agent(service).key(Scope.SIGNALS_READ)
+    writes = (
+        ("POST", SIGNALS),
+        ("PATCH", f"{SIGNALS}/1"),
+        ("DELETE", f"{SIGNALS}/1"),
+        ("POST", f"{SIGNALS}/1/secret"),
+        ("POST", f"{SIGNALS}/1/test"),
+    )
+    reads = (("GET", SIGNALS), ("GET", f"{SIGNALS}/1"), ("GET", f"{SIGNALS}/1/events"))
+    for method, path in (*writes, *reads):
+        assert refusal(await service.client.request(method, path)) == (401, "MISSING_TOKEN")
+    assert (await call(service, reader, "GET", SIGNALS)).status_code == 200
+    for method, path in writes:
+        assert refusal(await call(service, reader, method, path)) == (403, "INSUFFICIENT_SCOPE")
