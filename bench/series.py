@@ -1,7 +1,8 @@
 """A page of 1,000 candles for a durable debit, beside a bare server that sends the same bytes.
 
-One worker each, a few keep-alive connections; each request reads the page from SQLite, merges what
-is not folded yet, and encodes it. The servers take turns, and the median round counts.
+One worker each, a few keep-alive connections. A page that is asked for anew is read from SQLite,
+merged with what is not folded yet, and encoded; the same page is given again while no slot comes.
+The servers take turns, and the median round counts.
 """
 
 import base64
@@ -26,6 +27,8 @@ ROUND_S: Final = 3.0
 CONNECTIONS: Final = 4
 TOKENS: Final = 2_000
 CANDLES: Final = 1_000
+FAR_S: Final = 2_000_000_000
+ANEW: Final = "mintscope, each page another"
 WHAT: Final = "GET .../candles?limit=1000, 4 connections"
 WHAT_CPU: Final = "its processor time, all threads"
 
@@ -34,15 +37,19 @@ def run() -> list[Figure]:
     """Return requests per second, and the processor time of one, of ours and of the bare server."""
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
-        requests = [_request(token) for token in prepare(folder)[:TOKENS]]
+        tokens = prepare(folder)[:TOKENS]
+        requests = [_request(token) for token in tokens]
+        anew = [_request(token, f"&to={FAR_S + n}") for n, token in enumerate(tokens)]
         servers = {OURS: stack.enter_context(server_running("bench.peers_http.series", name))}
         body = record_answer(folder, servers[OURS].port, requests[0])
         assert len(json.loads(body)["data"]["candles"]) == CANDLES
         servers[BARE] = stack.enter_context(server_running("bench.peers_http.bare", name))
+        servers[ANEW] = servers[OURS]
         measured = {who: Rounds() for who in servers}
         for number in range(ROUNDS + 1):
             for who, server in servers.items():
-                _turn(server, requests, measured[who], is_counted=number > 0)
+                asked = anew if who == ANEW else requests
+                _turn(server, asked, measured[who], is_counted=number > 0)
     ours = measured[OURS]
     rates = [
         _figure(WHAT, who, each.rates, ours.rates, "requests/s") for who, each in measured.items()
@@ -75,9 +82,9 @@ def _figure(what: str, who: str, values: list[float], ours: list[float], unit: s
     )
 
 
-def _request(token: str) -> bytes:
+def _request(token: str, more: str = "") -> bytes:
     return (
-        f"GET /v1/token/{WSOL}/candles?tf=m1&limit={CANDLES} HTTP/1.1\r\nHost: localhost\r\n"
+        f"GET /v1/token/{WSOL}/candles?tf=m1&limit={CANDLES}{more} HTTP/1.1\r\nHost: localhost\r\n"
         f"User-Agent: bench\r\nAccept: */*\r\nAuthorization: Bearer {token}\r\n\r\n"
     ).encode()
 

@@ -117,6 +117,9 @@ async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pac
             continue
         for name, width in WIDTHS.items():
             within = Range(width=width, since=UnixS(0), until=UnixS(1 << 33), limit=7)
+            kept = await traded.series.candles(A, within.asked)
+            assert kept is not None
+            assert await traded.series.tip() == kept.tip
             assert await pages(traded, within) == expected(lived.trades, SECONDS[name])
 
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
 from support.fakes.series import FakeSeries
-from support.scenes.live_market import TRADED, traded_log
+from support.scenes.live_market import TRADED, trade, traded_log
 from support.scenes.series_service import BEGIN_S, QUIET, UNTRACKED, SeriesService, series_service
 from support.scenes.service import NOW, bearer, credit_token, running_service
 
@@ -127,6 +127,42 @@ async def test_the_newest_candle_is_that_of_the_report_at_the_same_slot(
         newest, told = candles.json()["data"]["candles"][-1], report.json()["data"]
         assert candles.headers["x-data-slot"] == report.headers["x-data-slot"]
         assert (newest["c"], newest["sol"]["c"]) == (told["price"]["usd"], told["price"]["sol"])
+
+
+class Counted(FakeSeries):
+    """Counts how often candles are read."""
+
+    reads = 0
+
+    @override
+    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+        self.reads += 1
+        return await super().candles(mint, asked)
+
+
+async def test_a_page_is_read_again_when_a_slot_has_come_or_a_second_has_passed(
+    tmp_path: Path,
+) -> None:
+    log = traded_log(NOW // 1000)
+    series = Counted(log)
+    async with running_service(tmp_path, series=series) as service:
+        headers, path = bearer(await service.issue(9)), f"/v1/token/{TRADED[0]}/candles?tf=m1"
+
+        async def newest(query: str = "") -> dict[str, Any]:
+            answer = await service.client.get(path + query, headers=headers)
+            return dict(answer.json()["data"]["candles"][-1])
+
+        first = await newest()
+        assert (await newest(), series.reads) == (first, 1)
+        await newest("&limit=3")
+        assert series.reads == 2
+        trade(log, *TRADED)
+        assert (await newest())["swaps"] == first["swaps"] + 1
+        assert series.reads == 3
+        service.clock.advance(1_000)
+        await newest()
+
+    assert series.reads == 4
 
 
 async def test_a_page_with_nothing_to_deliver_costs_nothing(market: SeriesService) -> None:

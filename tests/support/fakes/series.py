@@ -3,7 +3,7 @@
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint, Slot
-from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.log import LogTip, PricedSwap
 from mintscope.core.market.series.store import (
     AskedCandles,
     KeptCandles,
@@ -20,6 +20,9 @@ class FakeSeries:
 
     def __init__(self, log: FakeLog) -> None:
         self._log = log
+
+    async def tip(self) -> LogTip:
+        return self._log.tip_at(self._log.seq)
 
     async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
         log = self._log

@@ -105,6 +105,9 @@ class SeriesReader(Protocol):
     Raises ServiceUnavailable from every verb when the store does not answer.
     """
 
+    async def tip(self) -> LogTip:
+        """Return where the log stands."""
+
     async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
         """Return the candles of *mint* that are asked for; None if it is not tracked."""
 

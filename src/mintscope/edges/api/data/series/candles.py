@@ -18,7 +18,8 @@ from mintscope.core.market.series.candles import (
 from mintscope.core.market.series.store import SeriesCandle
 from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
-from mintscope.edges.api.data.series.selling import Made, SeriesShop, Wanted, not_tracked
+from mintscope.edges.api.data.series.recent import Made
+from mintscope.edges.api.data.series.selling import SeriesShop, Wanted, made_of, not_tracked
 from mintscope.edges.api.data.series.wire import (
     Before,
     Candle,
@@ -60,7 +61,8 @@ class CandleRoutes:
             raise InsufficientData("There is no swap of this token yet that sets a price.")
         series = widened(series_of(kept, asked), within.width)
         page = page_of(series, within, kept.tip.time or UnixS(0))
-        return Made(kept.tip, wire_page(mint, within, page, kept.tip), not page.candles)
+        wire = wire_page(mint, within, page, kept.tip)
+        return made_of(kept.tip, wire, is_empty=not page.candles)
 
 
 def range_of(query: CandlesQuery) -> Range:

@@ -23,7 +23,8 @@ from mintscope.edges.api.data.series.indicator_wire import (
     MacdPoint,
     StochasticPoint,
 )
-from mintscope.edges.api.data.series.selling import Made, SeriesShop, Wanted, not_tracked
+from mintscope.edges.api.data.series.recent import Made
+from mintscope.edges.api.data.series.selling import SeriesShop, Wanted, made_of, not_tracked
 from mintscope.edges.api.data.series.wire import Before
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
@@ -59,7 +60,7 @@ class IndicatorRoutes:
             if not has_price(kept):
                 raise InsufficientData("There is no swap of this token yet that sets a price.")
             page = _page(mint, query, within, kept, asked.rows_max)
-            return Made(kept.tip, page, not page.points)
+            return made_of(kept.tip, page, is_empty=not page.points)
 
         return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
 

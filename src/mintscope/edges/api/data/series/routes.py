@@ -6,6 +6,7 @@ from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.data.series.candles import CandleRoutes
 from mintscope.edges.api.data.series.indicator_wire import IndicatorPage, IndicatorsQuery
 from mintscope.edges.api.data.series.indicators import IndicatorRoutes
+from mintscope.edges.api.data.series.recent import RecentPages
 from mintscope.edges.api.data.series.selling import SeriesShop
 from mintscope.edges.api.data.series.swaps import SwapRoutes
 from mintscope.edges.api.data.series.wire import CandlePage, CandlesQuery, SwapPage, SwapsQuery
@@ -26,6 +27,7 @@ def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
         clock=v1.clock,
         freshness=v1.freshness,
         resource_server=v1.resource_server,
+        recent=RecentPages(reader, v1.clock),
     )
     # fmt: off
     sold: list[tuple[str, Endpoint, type[Wire], type[Wire], str]] = [

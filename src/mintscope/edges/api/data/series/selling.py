@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,8 @@ from mintscope.core.checkout.order import report_order
 from mintscope.core.market.log import LogTip
 from mintscope.core.market.report import ReadReport
 from mintscope.core.market.series.store import SeriesReader
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.edges.api.data.series.recent import Made, RecentPages
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.offers import series_resource
 from mintscope.edges.api.v1 import Freshness, token_status
@@ -22,13 +24,12 @@ from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
+SWAPS: Final = "swaps"
 
-class Made(NamedTuple):
-    """A page, as of *tip*; one without anything in it is free."""
 
-    tip: LogTip
-    page: Wire
-    is_empty: bool
+def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
+    """Return *page*, encoded."""
+    return Made(tip, msgspec.json.encode(page), is_empty)
 
 
 class Wanted(NamedTuple):
@@ -48,6 +49,7 @@ class SeriesShop:
     clock: Clock
     freshness: Freshness
     resource_server: ResourceServer
+    recent: RecentPages
 
     async def sell(
         self,
@@ -56,12 +58,15 @@ class SeriesShop:
         wanted: Wanted,
         make: Callable[[], Awaitable[Made]],
     ) -> Response:
-        """Return the page that *make* makes, for a credit of *caller* or a payment."""
+        """Return the page that *make* makes, for a credit of *caller* or a payment.
+
+        One of closed candles may have been made a moment ago; swaps become final meanwhile.
+        """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
 
         async def work() -> Delivered:
             try:
-                made = await make()
+                made = await self._made(order.resource, wanted, make)
                 report = self._report(made)
                 self.freshness.expect(report)
             except ServiceError as failure:
@@ -75,12 +80,17 @@ class SeriesShop:
         body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
         return Response(200, body)
 
+    async def _made(
+        self, resource: Resource, wanted: Wanted, make: Callable[[], Awaitable[Made]]
+    ) -> Made:
+        return await (make() if wanted.kind == SWAPS else self.recent.page(resource, make))
+
     def _report(self, made: Made) -> ReadReport:
         slot, time = made.tip.slot, made.tip.time
         if slot is None or time is None:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         age_ms = 0 if made.tip.follows_files else max(0, self.clock.now() - time * 1000)
-        return ReadReport(msgspec.json.encode(made.page), slot, age_ms)
+        return ReadReport(made.body, slot, age_ms)
 
 
 def not_tracked(mint: Mint) -> TokenNotFound:

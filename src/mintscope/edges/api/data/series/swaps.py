@@ -8,7 +8,14 @@ from mintscope.base.solana import WSOL
 from mintscope.core.market.series.store import LoggedSwap, LoggedSwaps, SwapPlace
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
-from mintscope.edges.api.data.series.selling import Made, SeriesShop, Wanted, not_tracked
+from mintscope.edges.api.data.series.recent import Made
+from mintscope.edges.api.data.series.selling import (
+    SWAPS,
+    SeriesShop,
+    Wanted,
+    made_of,
+    not_tracked,
+)
 from mintscope.edges.api.data.series.wire import (
     Amount,
     BeforeSwap,
@@ -42,9 +49,10 @@ class SwapRoutes:
             logged = await self.shop.reader.swaps(mint, before, query.limit)
             if logged is None:
                 raise not_tracked(mint)
-            return Made(logged.tip, wire_swaps(mint, logged), not logged.swaps)
+            page = wire_swaps(mint, logged)
+            return made_of(logged.tip, page, is_empty=not logged.swaps)
 
-        return await self.shop.sell(request, caller, Wanted(mint, "swaps", query), make)
+        return await self.shop.sell(request, caller, Wanted(mint, SWAPS, query), make)
 
 
 def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:

@@ -71,6 +71,10 @@ class SqlSeries:
     def __init__(self, access: AccessInThreads[Database]) -> None:
         self._access = access
 
+    async def tip(self) -> LogTip:
+        """Return where the log stands."""
+        return await self._read(tip_of)
+
     async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
         """Return the candles of *mint* that are asked for; None if it is not tracked."""
         return await self._read(lambda db: _candles(db, mint, asked))
