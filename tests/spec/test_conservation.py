@@ -189,8 +189,13 @@ class Calls:
             self.met["end" if kept.end is None else f"end {kept.end.data['reason']}"] += 1
 
     async def read(self, kept: Kept) -> None:
-        """Read all events that were sent: up to that of a trade of now, or to the end."""
-        self.trade_all()
+        """Read all events that were sent: up to that of a trade of now, or to the end.
+
+        Minutes that are due begin before it: one that began behind it would not be read.
+        """
+        self.streaming.service.clock.advance(250)
+        self.streaming.service.streams.look()
+        self.streaming.trade_now(*TRADED)
         await self.streaming.service.follower.catch_up()
         newest = self.streaming.service.log.seq
         async with asyncio.timeout(PATIENCE_S):
@@ -202,7 +207,7 @@ class Calls:
                 self.streaming.service.streams.look()
 
     def trade_all(self) -> None:
-        self.streaming.service.clock.advance(250)
+        self.streaming.service.clock.advance(20_000)
         self.streaming.trade_now(*TRADED)
 
     async def trade(self) -> None:
