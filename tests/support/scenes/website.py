@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.solana import WSOL
 from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
@@ -38,6 +39,7 @@ from mintscope.shell.wiring.api import create_api, other_limit
 from mintscope.shell.wiring.following.reports import stream_bounds
 from mintscope.shell.wiring.site import Pages, credit_sales, described
 from mintscope.shell.wiring.stores import Money, open_money
+from support.fakes.facts import FACTS
 from support.fakes.list_reader import FakeListReader
 from support.fakes.reports import FakeReports
 from support.fakes.series import FakeSeries
@@ -243,7 +245,7 @@ async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
     return {
         "reports": FakeReports(),
         "series": FakeSeries(log),
-        "lists": ListParts(Lister(FakeListReader(), clock, wait=look_again_soon)),
+        "lists": ListParts(await _lister(clock)),
         "streams": Streams(broadcaster, clock, stream_bounds(config)),
     }
 
@@ -260,6 +262,16 @@ def _shown(parts: MarketParts) -> dict[str, Any]:
 
 async def is_open() -> None:
     """Sell at any time."""
+
+
+async def _lister(clock: ManualClock) -> Lister:
+    """Return what keeps a list in which wrapped SOL is, without a trade."""
+    reader = FakeListReader()
+    await reader.track(Mint(WSOL))
+    await reader.learn(Mint(WSOL), FACTS)
+    lister = Lister(reader, clock, wait=look_again_soon)
+    await lister.refresh()
+    return lister
 
 
 @asynccontextmanager

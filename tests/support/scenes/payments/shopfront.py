@@ -151,8 +151,11 @@ class Shopfront:
 
 
 @asynccontextmanager
-async def shopfront(folder: Path, *, served: bool = True) -> AsyncIterator[Shopfront]:
-    """Open the pages that sell, on the loopback address unless not *served*."""
+async def shopfront(folder: Path, *, served: bool = True, **parts: Any) -> AsyncIterator[Shopfront]:
+    """Open the pages that sell, on the loopback address unless not *served*.
+
+    parts    sections of the configuration
+    """
     async with world_at(folder) as world:
         price, pause = MovablePrice(), Pause()
 
@@ -169,7 +172,7 @@ async def shopfront(folder: Path, *, served: bool = True) -> AsyncIterator[Shopf
                 asset_symbol="SCOPE",
             )
 
-        parts: dict[str, Any] = {
+        parts |= {
             "clock": world.clock,
             "merchant_of": merchant_of,
             "expect_open": pause.expect_open,

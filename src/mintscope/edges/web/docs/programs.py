@@ -185,7 +185,7 @@ def _curl(endpoint: DescribedEndpoint, origin: str) -> str:
     name = _variable(endpoint)
     if name:
         lines.append(f'-H "Authorization: Bearer ${name}"')
-    if endpoint.body:
+    if endpoint.needs_body:
         lines += [f'-H "Content-Type: {JSON_TYPE}"', f"-d '{_compact(endpoint)}'"]
     return " \\\n  ".join(lines)
 
@@ -213,7 +213,7 @@ def _httpx(endpoint: DescribedEndpoint, origin: str) -> str:
     lines = [f'    "{endpoint.method}",', f'    "{address_of(endpoint, origin)}",']
     if name:
         lines.append(f'    headers={{"Authorization": f"Bearer {{os.environ[\'{name}\']}}"}},')
-    if endpoint.body:
+    if endpoint.needs_body:
         lines.append(f"    json={json.loads(endpoint.body_example)!r},".replace("'", '"'))
     call = "\n".join(["answer = httpx.request(", *lines, ")"])
     shown = "answer.json()" if endpoint.media_type == JSON_TYPE else "answer.text"
@@ -224,12 +224,12 @@ def _httpx(endpoint: DescribedEndpoint, origin: str) -> str:
 def _fetch(endpoint: DescribedEndpoint, origin: str) -> str:
     name = _variable(endpoint)
     headers = [f"    Authorization: `Bearer ${{process.env.{name}}}`,"] if name else []
-    if endpoint.body:
+    if endpoint.needs_body:
         headers.append(f'    "Content-Type": "{JSON_TYPE}",')
     options = [] if endpoint.method == "GET" else [f'  method: "{endpoint.method}",']
     if headers:
         options += ["  headers: {", *headers, "  },"]
-    if endpoint.body:
+    if endpoint.needs_body:
         options.append(f"  body: JSON.stringify({_compact(endpoint)}),")
     second = "\n".join([", {", *options, "}"]) if options else ""
     shown = "json" if endpoint.media_type == JSON_TYPE else "text"

@@ -39,6 +39,7 @@ class DescribedEndpoint:
     proofs      what it may be called with, in words; empty where it is open to everyone
     parameters  by the place they stand in: path, query, header
     body        the fields of the request's body, and an example of it; "" for none
+    needs_body  it must be sent; else the credential will do
     answer      the fields of the envelope's data, or of the whole body
     example     of an answer
     headers     of a success, with their meaning
@@ -55,6 +56,7 @@ class DescribedEndpoint:
     parameters: Mapping[str, tuple[Field, ...]]
     body: tuple[Field, ...]
     body_example: str
+    needs_body: bool
     status: int
     media_type: str
     answer: tuple[Field, ...]
@@ -128,7 +130,8 @@ class Reference:
     ) -> DescribedEndpoint:
         status, success = next(iter(operation["responses"].items()))
         (media_type, content), *_ = success["content"].items()
-        body = operation.get("requestBody", {}).get("content", {}).get(JSON_TYPE, {})
+        asked = operation.get("requestBody", {})
+        body = asked.get("content", {}).get(JSON_TYPE, {})
         return DescribedEndpoint(
             slug=slug,
             method=method,
@@ -140,6 +143,7 @@ class Reference:
             parameters=self._parameters(operation),
             body=self._reader().fields_of(body.get("schema", {})),
             body_example=_pretty(body["example"]) if body else "",
+            needs_body=asked.get("required", False),
             status=int(status),
             media_type=media_type,
             answer=self._answer(content["schema"]),

@@ -1,0 +1,291 @@
+"""The programs of `/docs` run as they stand there: curl, both clients, and MCP.
+
+They are taken out of the pages of a served website, and run against it.  What a reader must have
+first, a signature, a code of an e-mail, the number of a watchlist, is not there in an example: the
+endpoints of NEED_MORE then refuse as their own page says.
+"""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.edges.web.docs.guides import GUIDES
+from mintscope.edges.web.docs.reference import DescribedEndpoint, Reference
+from mintscope.shell.config.sections import ApiConfig
+from support.fakes import reports
+from support.scenes.mcp_service import mcp_beside, mcp_client
+from support.scenes.payments.shopfront import shopfront
+from support.scenes.service import bearer, credit_token
+from support.scenes.website import HERE, PASSWORD, Website
+from support.scenes.whole_report import whole_report
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+NODE: Final = Path(sys.executable).parent / "node"
+CLIENT: Final = ROOT / "packages" / "client-ts" / "src"
+PROGRAM: Final = re.compile(r'<code id="([\w-]+)" data-language="(\w+)">(.*?)</code>', re.DOTALL)
+ROTATE: Final = "post-credits-rotate"
+GUIDE: Final = "guide of "
+# These pay, and are those of docs/clients.md and /llms.txt, which are run elsewhere.
+PAYING: Final = {"pay", "official"}
+CREDITS: Final = 1_000
+READER: Final = EmailAddress("reader@example.org")
+UNLIMITED: Final = ApiConfig(rate_limit_requests=100_000, other_limit_requests=100_000)
+NEED_MORE: Final = {
+    "post-credits-purchase", "patch-account-keys",
+    "post-account-credits-deposit", "post-account-wallets", "delete-account-wallets",
+    "get-groups-one", "patch-groups", "delete-groups", "put-groups-mints", "delete-groups-mints",
+    "post-api-auth-confirm-email",
+    "post-api-auth-application-status", "post-api-auth-exchange-secret",
+}  # fmt: skip
+# Of these there is nothing at this service, so that a program prints nothing.
+EMPTY: Final = {"get-credits-history", "get-token-swaps"}
+SHELL: Final = r"""
+export CURL_HOME="$PWD"
+printf '%s\n' 'write-out = "\n%{http_code}"' 'max-time = 20' > .curlrc
+"""
+# Each program in a namespace of its own; what it printed, or why it failed.
+PYTHON: Final = """
+import contextlib, io, json, sys, traceback
+told = {}
+for name, text in json.load(open("programs.json")).items():
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            exec(compile(text, name, "exec"), {"__name__": "__main__"})
+    except BaseException:
+        printed.write("failed: " + traceback.format_exc())
+    told[name] = printed.getvalue()
+print(json.dumps(told))
+"""
+TYPESCRIPT: Final = """
+import { readFileSync } from "node:fs";
+const told = {};
+const write = console.log;
+for (const name of Object.keys(JSON.parse(readFileSync("programs.json", "utf8")))) {
+  const lines = [];
+  const shown = (word) => (typeof word === "string" ? word : JSON.stringify(word) ?? "undefined");
+  console.log = (...words) => lines.push(words.map(shown).join(" "));
+  try {
+    await import(`./${name}.ts`);
+  } catch (trouble) {
+    lines.push(`failed: ${trouble.stack}`);
+  }
+  told[name] = lines.join("\\n");
+}
+write(JSON.stringify(told));
+process.exit(0);
+"""
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+
+@dataclass
+class Documented:
+    """The pages, the programs on them, and what a reader has: credits, and a key with all scopes.
+
+    programs    by endpoint and language
+    """
+
+    site: Website
+    reference: Reference
+    programs: Mapping[str, Mapping[str, str]]
+    environment: Mapping[str, str]
+    folder: Path
+
+    def written_in(self, language: str) -> dict[str, str]:
+        """Return the programs in *language*, by page: the one last that makes a token void."""
+        in_order = sorted(self.programs.items(), key=lambda each: each[0] == ROTATE)
+        return {slug: texts[language] for slug, texts in in_order if language in texts}
+
+    async def run(self, *words: str) -> str:
+        """Run a program in the folder; return what it prints."""
+        running = await asyncio.create_subprocess_exec(
+            *words,
+            cwd=self.folder,
+            env={"PATH": os.defpath, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        output, trouble = await asyncio.wait_for(running.communicate(), 100)
+        assert running.returncode == 0, (output + trouble).decode()
+        return output.decode()
+
+    def expect_told(self, slug: str, status: int, body: str) -> bool:
+        """Return whether *body* is a success; a refusal must be one that the page tells of."""
+        if slug.startswith(GUIDE):
+            return status in {200, 402}
+        endpoint: DescribedEndpoint = self.reference.endpoints[slug]
+        if status == endpoint.status:
+            return True
+        assert status in {each.status for each in endpoint.refusals} - {405, 500}, (slug, body)
+        return False
+
+
+@pytest.fixture
+async def documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Documented]:
+    monkeypatch.setattr(reports, "REPORT", whole_report())
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    async with (
+        shopfront(tmp_path / "site", api=UNLIMITED) as shop,
+        httpx.AsyncClient(base_url=shop.site.origin, headers={"accept": "text/html"}) as http,
+    ):
+        site = shop.site
+        reference = Reference((await http.get("/openapi.json")).json())
+        pages = {
+            slug: (await http.get(each.address)).text for slug, each in reference.endpoints.items()
+        }
+        programs = {
+            slug: {
+                language: text
+                for name, language, text in programs_in(page)
+                if name.startswith("program-")
+            }
+            for slug, page in pages.items()
+        }
+        for guide in GUIDES:
+            page = (await http.get(f"/docs/guides/{guide.slug}")).text
+            for name, language, text in programs_in(page):
+                if name not in PAYING and not name.startswith("program-"):
+                    programs[f"{GUIDE}{guide.slug}, {name}"] = {language: text}
+        yield Documented(site, reference, programs, await environment_of(site, http), folder)
+
+
+def programs_in(page: str) -> Iterator[tuple[str, str, str]]:
+    """Yield name, language and text of each program of a page."""
+    for name, language, text in PROGRAM.findall(page):
+        yield name, language, unescape(re.sub(r"<[^>]*>", "", text))
+
+
+async def environment_of(site: Website, http: httpx.AsyncClient) -> dict[str, str]:
+    """Return what the reader keeps in the environment: a credit token, and a key with credits."""
+    people, keys = site.accounts.people, site.accounts.keys
+    session = await people.session(await people.sign_up(READER, PASSWORD, HERE))
+    assert session is not None
+    issued = await keys.create(session, name="Programs", scopes=frozenset(Scope), lifetime_ms=None)
+    for number in (1, 2):
+        await site.ledger.issue(credit_token(number), CREDITS, "")
+    answer = await http.post(
+        "/v1/account/credits/deposit",
+        json={"creditToken": credit_token(2)},
+        headers=bearer(issued.api_key),
+    )
+    assert answer.is_success, answer.text
+    return {"MINTSCOPE_CREDIT_TOKEN": credit_token(1), "MINTSCOPE_API_KEY": issued.api_key}
+
+
+async def test_every_line_of_curl_is_answered(documented: Documented) -> None:
+    written = documented.written_in("sh")
+    lines = {slug: text for slug, text in written.items() if text.startswith("curl ")}
+    # A stream goes on for as long as it is paid for: two lines of it will do.
+    lines["get-stream"] += " | head -2 && printf '\\n200'"
+    refused = set()
+    for slug, line in lines.items():
+        printed = await documented.run("/bin/sh", "-euc", SHELL + line)
+        body, _, status = printed.strip().rpartition("\n")
+        if not documented.expect_told(slug, int(status), body):
+            refused.add(slug)
+
+    assert refused == NEED_MORE
+    of_endpoints = [slug for slug in lines if not slug.startswith(GUIDE)]
+    assert len(of_endpoints) == len(documented.reference.endpoints)
+
+
+async def test_every_program_in_python_runs(documented: Documented) -> None:
+    programs = documented.written_in("python")
+    (documented.folder / "programs.json").write_text(json.dumps(programs))
+
+    told = json.loads(await documented.run(sys.executable, "-c", PYTHON))
+
+    expect_answers(documented, told)
+
+
+async def test_every_program_in_typescript_runs(documented: Documented) -> None:
+    programs = documented.written_in("ts")
+    (documented.folder / "programs.json").write_text(json.dumps(programs))
+    (documented.folder / "package.json").write_text('{"type": "module"}')
+    package = documented.folder / "node_modules" / "mintscope-client"
+    package.mkdir(parents=True)
+    (package / "package.json").write_text('{"type": "module", "exports": "./src/index.ts"}')
+    (package / "src").symlink_to(CLIENT)
+    assert f"{GUIDE}clients, ts-client" in programs
+    for slug, text in programs.items():
+        (documented.folder / f"{slug}.ts").write_text(text)
+    (documented.folder / "run.mjs").write_text(TYPESCRIPT)
+
+    told = json.loads(await documented.run(str(NODE), "run.mjs"))
+
+    expect_answers(documented, told)
+
+
+def expect_answers(documented: Documented, told: Mapping[str, str]) -> None:
+    """Expect of each program that it printed something, and nothing that is not there."""
+    assert [text for text in told.values() if "failed: " in text or "undefined" in text] == []
+    for slug, text in told.items():
+        status = re.match(r"([2-5]\d\d) ", text)
+        if status is None:
+            assert text.strip() or slug in EMPTY, slug
+        elif not documented.expect_told(slug, int(status[1]), text):
+            assert slug in NEED_MORE, (slug, text)
+
+
+async def test_every_call_of_a_tool_is_answered(documented: Documented) -> None:
+    calls = {
+        slug: json.loads(text)
+        for slug, text in documented.written_in("json").items()
+        if not slug.startswith(GUIDE)
+    }
+    header = bearer(documented.environment["MINTSCOPE_CREDIT_TOKEN"])
+    site = documented.site
+    async with mcp_beside(site.api, site.clock) as app, mcp_client(app, header) as client:
+        told = {
+            slug: await client.call_tool(call["name"], call["arguments"])
+            for slug, call in calls.items()
+        }
+
+    assert {slug for slug, answer in told.items() if answer.is_error} == {"post-credits-purchase"}
+    assert len(told) == 7
+
+
+async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(
+    documented: Documented,
+) -> None:
+    """Line by line: what differs is whom they pay, and that they print what they have bought."""
+    async with httpx.AsyncClient(base_url=documented.site.origin) as http:
+        pages = [
+            (await http.get(f"/docs/guides/{slug}", headers={"accept": "text/html"})).text
+            for slug in ("buying", "x402")
+        ]
+        llms = (await http.get("/llms.txt")).text.replace(
+            "https://shop.example", str(http.base_url)
+        )
+    shown = {name: text for page in pages for name, _, text in programs_in(page)}
+    clients = (ROOT / "docs" / "clients.md").read_text()
+
+    assert left_over(shown["pay"], clients) == {
+        "from mintscope.client import Client",
+        'asset="MINT_OF_THE_PAYMENT_TOKEN",',
+        'pay_to="WALLET_OF_THE_SELLER",',
+        f'with Client("{documented.site.origin}", payer=payer) as client:',
+        "print(client.buy_credits(10).token)",
+    } - set(map(str.strip, clients.splitlines()))
+    assert {line for line in left_over(shown["official"], llms) if "base_url" not in line} == set()
+
+
+def left_over(program: str, text: str) -> set[str]:
+    """Return the lines of *program* that are not in *text*."""
+    there = {line.strip() for line in text.splitlines()}
+    return {line.strip() for line in program.splitlines()} - there
