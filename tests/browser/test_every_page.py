@@ -64,6 +64,7 @@ ADDRESSES: Final = {
         "account-email-new": "/settings/account/email",
         "keys-none": "/settings/api-keys",
         "credits-none": "/credits",
+        "watchlists-none": "/watchlists",
     },
     "person": {
         "start": "/",
@@ -91,6 +92,9 @@ ADDRESSES: Final = {
         "account-delete": "/settings/account/delete",
         "sessions": "/settings/sessions",
         "claim": "/claim/1.x",
+        "watchlists": "/watchlists",
+        "watchlist": "/watchlists/{watchlist}",
+        "watchlist-delete": "/watchlists/{watchlist}/delete",
     },
     "protected": {
         "second-factor-on": "/settings/second-factor",
@@ -129,6 +133,7 @@ SENT_AS_THEY_STAND: Final = {
         "account-email-wrong": ("/settings/account/email", "Send the link"),
         "key-rename-wrong": ("/settings/api-keys/{old}/rename", "Rename key"),
         "account-delete-wrong": ("/settings/account/delete", "Delete my account"),
+        "watchlist-wrong": ("/watchlists/{watchlist}", "Add it"),
         "password-wrong": ("/settings/account/password", "Set the password"),
         "key-shown-once": ("/settings/api-keys/new/review?name=Bot&trade=write", "Create key"),
     },

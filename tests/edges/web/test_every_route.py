@@ -16,6 +16,7 @@ PLACES = {
     "{application}": "1",
     "{user}": "1",
     "{guide}": "start",
+    "{watchlist}": "1",
     "{endpoint}": "get-token",
     "{passkey}": "1",
 }
@@ -33,6 +34,7 @@ OPEN_FORMS = {
 }
 # Times at which sessions were used: what a visit may change.
 DUMP = [
+    "SELECT * FROM watchlist",
     "SELECT * FROM user",
     "SELECT * FROM application",
     "SELECT * FROM api_key",

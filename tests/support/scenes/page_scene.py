@@ -2,10 +2,13 @@
 
 from typing import Final
 
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import USDC, WSOL
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.factors.totp import code_at, step_of
+from mintscope.core.accounts.holdings.watchlists import WatchDenied
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.session import Browser, Session
@@ -95,10 +98,16 @@ async def _person(site: Website) -> dict[str, object]:
         "ended": await make("Laptop that was stolen", frozenset(), None),
         "old": await make("Signals", WRITES, 365),
     }
+    lists = site.accounts.watchlists
+    watched = await lists.make(session.user.user_id, "Stables")
+    await lists.make(session.user.user_id, UNBROKEN_NAME)
+    assert not isinstance(watched, WatchDenied)
+    for mint in (WSOL, USDC):
+        await lists.add(session.user.user_id, watched.line.watchlist_id, Mint(mint))
     await keys.flush()
     await keys.revoke(session, made["ended"])
     await keys.rotate(session, made["old"], overlap_ms=DAY_MS)
-    return dict(made)
+    return {**made, "watchlist": watched.line.watchlist_id}
 
 
 async def _changes(site: Website) -> dict[str, object]:

@@ -70,6 +70,7 @@ from mintscope.edges.web.token.views import Views
 from mintscope.edges.web.tokens.lines import TokenLines
 from mintscope.edges.web.tokens.tokens import TokensPages
 from mintscope.edges.web.tokens.watching import Watching
+from mintscope.edges.web.watchlists.watchlists import WatchlistPages
 
 FORMS: Final = Limit(name="forms", count=60, window_s=60)
 
@@ -139,6 +140,8 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
     if market is not None and lines is not None:
         yield TokensPages(market, lines, watching)
         yield TokenPages(market, Views(market, parts.credits), origin=origin)
+    if features.has_people:
+        yield WatchlistPages(parts.watchlists, lines)
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced

@@ -42,6 +42,9 @@ NOTICES: Final[Mapping[str, str]] = {
     "rejected": "Rejected. An e-mail is on its way to the applicant.",
     "application-reset": "The key is revoked. The same secret can be exchanged once more.",
     "application-forgotten": "The application is forgotten. Its address may apply again.",
+    "watchlist-made": "The watchlist is made. Put tokens on it.",
+    "watchlist-renamed": "The watchlist has another name.",
+    "watchlist-deleted": "The watchlist is deleted.",
     "watchlist-full": "Your watchlist is full: take a token off it before.",
     "account-removed": "The account is removed.",
 }

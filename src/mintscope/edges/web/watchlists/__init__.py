@@ -1,0 +1,1 @@
+"""Watchlists as pages: what /v1/groups does for programs, for people."""
