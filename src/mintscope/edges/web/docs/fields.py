@@ -116,8 +116,11 @@ def _null_last(choices: list[Schema]) -> list[Schema]:
 
 
 def _text(value: object) -> str:
+    """Return *value* as it is written, in a query too."""
     if value is None:
         return ""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
     return value if isinstance(value, str) else json.dumps(value)
 
 

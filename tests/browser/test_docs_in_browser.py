@@ -1,0 +1,124 @@
+"""The documentation in a browser: tried, found, copied; and whole without scripts."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from mintscope.base.solana import WSOL
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.page_checks import look_at
+from support.scenes.service import credit_token
+from support.scenes.website import Website, served_website
+
+CREDIT_TOKEN = credit_token(77)
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def documented(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    async with served_website(tmp_path_factory.mktemp("docs")) as site:
+        await site.ledger.issue(CREDIT_TOKEN, 5, "")
+        yield site
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def reader(chromium: Browser, documented: Website) -> AsyncIterator[Visitor]:
+    async with visiting(chromium, documented.origin) as visitor:
+        yield visitor
+
+
+async def test_a_reader_tries_an_endpoint_with_a_credit_token_of_their_own(
+    reader: Visitor,
+) -> None:
+    sent: list[tuple[str, str | None]] = []
+    reader.page.on(
+        "request", lambda each: sent.append((each.url, each.headers.get("authorization")))
+    )
+    await reader.open("/docs/api/get-token")
+    await reader.page.get_by_text("Try it here").click()
+    await reader.page.get_by_label("Credit token or API key").fill(CREDIT_TOKEN)
+    await reader.page.get_by_role("button", name="Send").click()
+    await reader.reads("200 OK after")
+    await reader.page.get_by_text("Headers", exact=True).click()
+    shown = await reader.page.locator(".try-answer").inner_text()
+    faults = await look_at(reader.page, "docs-tried")
+
+    assert '"usd": 150.5' in shown
+    assert "x-credits-remaining: 4" in shown
+    asked = [each for each in sent if "/v1/" in each[0]]
+    assert asked == [(f"{reader.origin}/v1/token/{WSOL}", f"Bearer {CREDIT_TOKEN}")]
+    assert [each for each in sent if CREDIT_TOKEN in str(each)] == asked
+    assert CREDIT_TOKEN not in reader.page.url
+    assert faults == []
+
+
+async def test_a_refusal_is_shown_as_one(reader: Visitor) -> None:
+    await reader.open("/docs/api/get-token")
+    await reader.page.get_by_text("Try it here").click()
+    await reader.page.get_by_label("tokenAddress").fill("nothing")
+    await reader.page.get_by_role("button", name="Send").click()
+
+    await reader.reads("400 Bad Request after")
+    await reader.page.locator(".try-body", has_text="INVALID_TOKEN_ADDRESS").wait_for()
+    assert [each[:4] for each in reader.mishaps] == ["400:"]
+    reader.mishaps.clear()
+
+
+async def test_a_stream_is_shown_as_it_comes_and_stopped(reader: Visitor) -> None:
+    await reader.open("/docs/api/get-stream")
+    await reader.page.get_by_text("Try it here").click()
+    await reader.page.get_by_label("Credit token or API key").fill(CREDIT_TOKEN)
+    await reader.page.get_by_role("button", name="Send").click()
+    await reader.reads("event: snapshot")
+    await reader.page.get_by_role("button", name="Stop").click()
+    await reader.reads("stopped")
+
+
+async def test_a_page_is_found_by_a_field_that_is_on_it(reader: Visitor) -> None:
+    await reader.open("/docs")
+    find = reader.page.get_by_label("Find in the documentation")
+    await find.fill("swingHigh")
+    await reader.page.get_by_text("pages have it").wait_for(state="attached")
+    found = await reader.page.locator(".docs-lists li:not([hidden]) a").all_inner_texts()
+    await find.fill("nothing has this")
+    await reader.reads("Nothing here has that in its name.")
+    await find.fill("tokens batch")
+    await find.press("Enter")
+    await reader.page.wait_for_url("**/docs/api/post-tokens-batch")
+
+    assert any("Price and indicators of a token" in each for each in found)
+    assert not any("Watchlists" in each for each in found)
+
+
+async def test_the_language_that_was_chosen_is_remembered(reader: Visitor) -> None:
+    await reader.open("/docs/api/get-token")
+    await reader.page.get_by_role("radio", name="Python").check()
+    await reader.open("/docs/api/get-tokens")
+
+    await reader.reads("from mintscope.client import Client")
+    assert not await reader.page.get_by_text("curl -s", exact=False).first.is_visible()
+
+
+async def test_the_contents_open_on_a_phone(reader: Visitor) -> None:
+    await reader.page.set_viewport_size({"width": 360, "height": 780})
+    await reader.open("/docs")
+    assert not await reader.page.locator(".docs-lists").is_visible()
+    await reader.page.get_by_label("Show the contents").check()
+    await reader.follow("Every error")
+
+    assert reader.path == "/docs/errors"
+
+
+async def test_pages_are_whole_without_scripts(chromium: Browser, documented: Website) -> None:
+    context = await chromium.new_context(java_script_enabled=False)
+    page = await context.new_page()
+    await page.goto(f"{documented.origin}/docs/api/get-token")
+
+    assert await page.get_by_text("curl -s").first.is_visible()
+    assert not await page.get_by_text("Try it here").is_visible()
+    assert not await page.get_by_label("Find in the documentation").is_visible()
+    await page.get_by_role("radio", name="TypeScript").check()
+    assert await page.get_by_text('import { Client } from "mintscope-client"').is_visible()
+    await context.close()
