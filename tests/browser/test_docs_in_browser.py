@@ -12,14 +12,15 @@ from support.scenes.people.page_checks import look_at
 from support.scenes.service import credit_token
 from support.scenes.website import Website, served_website
 
-CREDIT_TOKEN = credit_token(77)
+CREDIT_TOKEN, OTHER = credit_token(77), credit_token(78)
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def documented(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
     async with served_website(tmp_path_factory.mktemp("docs")) as site:
-        await site.ledger.issue(CREDIT_TOKEN, 5, "")
+        for token in (CREDIT_TOKEN, OTHER):
+            await site.ledger.issue(token, 5, "")
         yield site
 
 
@@ -69,7 +70,7 @@ async def test_a_refusal_is_shown_as_one(reader: Visitor) -> None:
 async def test_a_stream_is_shown_as_it_comes_and_stopped(reader: Visitor) -> None:
     await reader.open("/docs/api/get-stream")
     await reader.page.get_by_text("Try it here").click()
-    await reader.page.get_by_label("Credit token or API key").fill(CREDIT_TOKEN)
+    await reader.page.get_by_label("Credit token or API key").fill(OTHER)
     await reader.page.get_by_role("button", name="Send").click()
     await reader.reads("event: snapshot")
     await reader.page.get_by_role("button", name="Stop").click()

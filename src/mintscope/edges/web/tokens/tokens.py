@@ -27,6 +27,8 @@ COLUMNS: Final = (
     ("", "Last day"),
     ("age", "Age"),
 )
+# Where the documentation says what a column means.
+MEANINGS: Final = {"RSI 1 h": "rsi", "Buys 1 h": "pressure"}
 
 
 class TokensPages:
@@ -87,6 +89,7 @@ class TokensPages:
             "watched": watched,
             "is_stale": is_stale,
             "columns": COLUMNS,
+            "meanings": MEANINGS,
             "volumes": VOLUMES,
             "ages": AGES,
             "here": asked.address(after=asked.after),
