@@ -8,7 +8,6 @@ from threading import Lock
 from typing import Final, Self
 
 from solders.hash import Hash, ParseHashError
-from solders.instruction import AccountMeta, Instruction
 from solders.keypair import Keypair
 from solders.message import MessageV0, to_bytes_versioned
 from solders.pubkey import Pubkey
@@ -19,13 +18,10 @@ from x402.http.utils import encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 
 from mintscope.base.primitives import Mint, Wallet
+from mintscope.core.payments.protocol.build import instructions
 from mintscope.core.payments.protocol.headers import AMOUNT_MAX
 from mintscope.core.payments.protocol.requirement import SCHEME, TOKEN_PROGRAM
-from mintscope.core.payments.protocol.verify import COMPUTE_BUDGET, MEMO
 
-COMPUTE_UNITS: Final = 60_000  # the transfer and a memo of 32 bytes, with room for either program
-MICRO_LAMPORTS: Final = 1
-TRANSFER_CHECKED: Final = 12
 MEMO_CHARACTERS_MAX: Final = 256
 RANDOM_MEMO_BYTES: Final = 16
 
@@ -175,31 +171,13 @@ class PayerWallet:
             sponsor, recent = Pubkey.from_string(fee_payer), Hash.from_string(blockhash)
         except (ValueError, ParseHashError) as cause:
             raise WillNotPay("expected a fee payer and a blockhash in base58") from cause
-        if sponsor == self.keypair.pubkey():
+        payer, amount = self.keypair.pubkey(), amount_of(offer)
+        if sponsor == payer:
             raise WillNotPay("expected the seller to pay the network fee; it asks us to")
-        message = MessageV0.try_compile(sponsor, self._instructions(offer, memo), [], recent)
+        parts = instructions(self.pin, payer, amount=amount, memo=memo)
+        message = MessageV0.try_compile(sponsor, parts, [], recent)
         ours = self.keypair.sign_message(to_bytes_versioned(message))
         return bytes(VersionedTransaction.populate(message, [Ed25519.default(), ours]))
-
-    def _instructions(self, offer: PaymentRequirements, memo: str) -> list[Instruction]:
-        owner, pin = self.keypair.pubkey(), self.pin
-        treasury = pin.token_account(Pubkey.from_string(pin.pay_to))
-        amount = amount_of(offer).to_bytes(8, "little")
-        return [
-            Instruction(COMPUTE_BUDGET, b"\x02" + COMPUTE_UNITS.to_bytes(4, "little"), []),
-            Instruction(COMPUTE_BUDGET, b"\x03" + MICRO_LAMPORTS.to_bytes(8, "little"), []),
-            Instruction(
-                Pubkey.from_string(pin.token_program),
-                bytes([TRANSFER_CHECKED]) + amount + bytes([pin.decimals]),
-                [
-                    AccountMeta(pin.token_account(owner), is_signer=False, is_writable=True),
-                    AccountMeta(Pubkey.from_string(pin.asset), is_signer=False, is_writable=False),
-                    AccountMeta(treasury, is_signer=False, is_writable=True),
-                    AccountMeta(owner, is_signer=True, is_writable=False),
-                ],
-            ),
-            Instruction(MEMO, memo.encode(), []),
-        ]
 
 
 def _read(header: str) -> PaymentRequired:
