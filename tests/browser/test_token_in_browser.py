@@ -1,0 +1,175 @@
+"""The page of a token in a real browser, with scripts and without, on a market that trades."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from mintscope.shell.config.sections import WebConfig
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.page_checks import look_at
+from support.scenes.token_market import BONE, RISKY, SOL, UNTRACKED, YOUNG, TokenMarket, swap_of
+from support.scenes.website import MINUTE_MS, Website, served_website
+
+PAINT_MS_MAX = 1_000
+WEIGHT_MAX = 150_000
+# From the first byte on: what moved, and when the largest thing was painted.
+WATCH = """
+  window.seen = { shift: 0, paint: 0, violations: [] };
+  new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) if (!each.hadRecentInput) window.seen.shift += each.value;
+  }).observe({ type: "layout-shift", buffered: true });
+  new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) window.seen.paint = each.startTime;
+  }).observe({ type: "largest-contentful-paint", buffered: true });
+  document.addEventListener("securitypolicyviolation", (event) => {
+    window.seen.violations.push(event.violatedDirective);
+  });
+"""
+# What came over the wire: bodies as they were sent, and their headers.
+WEIGHT = """() => [...performance.getEntriesByType("navigation"),
+  ...performance.getEntriesByType("resource")].map((each) => each.transferSize)
+  .reduce((sum, size) => sum + size, 0)"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def token_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    async with served_website(tmp_path_factory.mktemp("site"), has_token_market=True) as site:
+        yield site
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def watcher(chromium: Browser, token_site: Website) -> AsyncIterator[Visitor]:
+    async with visiting(chromium, token_site.origin, zone="Asia/Tokyo") as visitor:
+        await visitor.page.add_init_script(WATCH)
+        yield visitor
+
+
+async def moving(page: Page) -> None:
+    """Wait until the chart moves and the page is told of changes."""
+    await page.locator(".chart .moving canvas").first.wait_for()
+    await expect(page.locator("#freshness")).to_have_attribute("data-state", "live")
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_it_is_there_at_once_and_nothing_moves(watcher: Visitor) -> None:
+    page = watcher.page
+    await watcher.open(f"/token/{SOL}?tf=m1")
+    await moving(page)
+    await page.wait_for_timeout(1_500)  # until the age has counted on
+    seen = await page.evaluate("window.seen")
+
+    assert seen["violations"] == []
+    assert seen["shift"] == 0
+    assert 0 < seen["paint"] < PAINT_MS_MAX
+    assert 0 < await page.evaluate(WEIGHT) < WEIGHT_MAX
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visitor) -> None:
+    market, page = _market(token_site), watcher.page
+    await watcher.open(f"/token/{BONE}?tf=m1")
+    await moving(page)
+    await market.trade(swap_of(BONE, 0.0000987654321, dollars=500.0, number=77), after_s=61)
+
+    await expect(page.locator("[data-field=usd]")).to_contain_text("0.0₄98765")
+    await expect(page.locator("[data-field=usd] .unseen")).to_have_text("$0.0000987654321")
+    await expect(page).to_have_title("BONE 0.0₄98765 USD · mintscope")
+    line = page.locator("#swap-lines tr").first
+    await expect(line).to_contain_text("QQ77")
+    await expect(line).to_contain_text("$0.0₄98765")
+    await expect(page.locator("[data-pressure=m1] .number")).to_have_text("1.00")
+    rsi = page.locator('[data-field="m1.rsi"] span')
+    report = await token_site.token_market.follower.read(BONE) if token_site.token_market else None
+    assert report is not None
+    assert f'"rsi":{await rsi.get_attribute("title")}' in report.body.decode()
+    assert (await page.evaluate("window.seen"))["shift"] == 0
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_own_key_stays_on_the_page(watcher: Visitor) -> None:
+    page, sent = watcher.page, []
+    page.on("request", lambda request: sent.append(f"{request.url} {request.post_data}"))
+    await watcher.open(f"/token/{SOL}")
+    await moving(page)
+    await page.get_by_label("Your key or credit token").fill("svc_live_secret")
+    await expect(page.locator("#example-curl")).to_contain_text("Bearer svc_live_secret")
+    await page.get_by_role("button", name="Copy the lines for curl").click()
+
+    assert "svc_live_secret" in await page.evaluate("navigator.clipboard.readText()")
+    assert not any("svc_live_secret" in each for each in sent)
+    kept = await page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
+    assert "svc_live_secret" not in kept
+    assert "svc_live_secret" not in page.url
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_page_that_is_left_is_told_nothing_more(
+    token_site: Website, watcher: Visitor
+) -> None:
+    streams = _market(token_site).parts.streams
+    await watcher.open(f"/token/{SOL}")
+    await moving(watcher.page)
+    assert streams.open_count == 1
+    await watcher.open("/sign-in")
+    for _ in range(100):
+        if not streams.open_count:
+            break
+        await watcher.page.wait_for_timeout(50)
+
+    assert streams.open_count == 0
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_times_are_the_readers(watcher: Visitor) -> None:
+    await watcher.open(f"/token/{SOL}")
+    time = watcher.page.locator("#swap-lines time").first
+    at = await time.get_attribute("datetime")
+    assert at is not None
+    hour = (int(at[11:13]) + 9) % 24
+
+    await expect(time).to_have_text(f"{hour:02}{at[13:19]}")
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_without_scripts_it_is_whole(chromium: Browser, token_site: Website) -> None:
+    async with visiting(chromium, token_site.origin, scripts=False) as visitor:
+        page = visitor.page
+        await visitor.open(f"/token/{RISKY}?tf=m1")
+        assert await page.locator("svg.plot path.bar").count() >= 4
+        assert await page.locator(".matrix td span[title]").count() >= 8
+        assert await page.locator("[data-scripted]:visible").count() == 0
+        await page.get_by_text("The newest candles as a table").click()
+        await expect(page.locator("table.dense").first.locator("tbody tr")).to_have_count(24)
+        await visitor.follow("1h")
+        assert visitor.path == f"/token/{RISKY}?tf=h1"
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_every_state_passes_every_check(chromium: Browser, tmp_path: Path) -> None:
+    web = WebConfig(free_views_per_day=1)
+    async with (
+        served_website(tmp_path, web=web, has_token_market=True) as site,
+        visiting(chromium, site.origin) as visitor,
+    ):
+        faults = []
+        for name, mint in (
+            ("token-open", BONE), ("token-closed", RISKY), ("token-young", YOUNG),
+            ("token-unknown", UNTRACKED),
+        ):  # fmt: skip
+            await visitor.open(f"/token/{mint}")
+            if name == "token-open":
+                await moving(visitor.page)
+            faults += await look_at(visitor.page, name)
+        site.clock.advance(6 * MINUTE_MS)
+        await visitor.open(f"/token/{SOL}")
+        faults += await look_at(visitor.page, "token-stale")
+
+    assert faults == []
+
+
+def _market(site: Website) -> TokenMarket:
+    assert site.token_market is not None
+    return site.token_market
