@@ -9,7 +9,8 @@ from bench.compare import compare
 from bench.figure import HEAD, KEPT
 
 NAMES = (
-    *("decode", "catch_up", "engine", "slots", "http", "series", "streams", "freshness"),
+    *("decode", "catch_up", "engine", "slots", "http", "batch", "series"),
+    *("lists", "streams", "freshness"),
     *("payments", "accounts", "forgot", "starting", "limits", "debits", "replicas"),
 )
 FLOODS = "floods"

@@ -1,0 +1,171 @@
+"""The list of 100,000 tokens: how long it loads, what a page takes, and how long the loop stands.
+
+The list is read from memory, so this is the work of the api process alone: taking in all mints,
+sorting them, following slots with 500 trades, and cutting pages. A watch on the loop notes by how
+much a turn of a millisecond is late: the longest is the stall that any other request would meet.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from random import Random
+from statistics import median
+from typing import Final
+
+import based58
+
+from bench.figure import Figure, tell
+from mintscope.base.clock import SystemClock
+from mintscope.base.errors import TokenNotFound
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.engine.fold import MintFold
+from mintscope.core.market.listing.listed import ListQuestion, Sort
+from mintscope.core.market.listing.store import (
+    FactPlace,
+    FoldedTo,
+    MintAsFolded,
+    MintPage,
+    MintTrades,
+    PartVolume,
+    SlotTrades,
+)
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.mint_facts import MintFacts
+from mintscope.edges.follow.lister import Lister
+
+MINTS: Final = 100_000
+TRADES: Final = 500
+SLOTS: Final = 20
+NOW: Final = UnixS(1_760_000_040)
+PART_S: Final = 1_440
+TURN_S: Final = 0.001
+WHO: Final = "mintscope"
+
+
+class ManyMints:
+    """Implements `market.listing.store.ListReader`, in memory: mints of one state."""
+
+    def __init__(self) -> None:
+        self.slot = 1
+        self._random = Random(1)
+        self.mints_of = [
+            Mint(based58.b58encode(number.to_bytes(32)).decode()) for number in range(1, MINTS + 1)
+        ]
+        fold = MintFold()
+        for minute in range(30):
+            swap = PricedSwap(Mint(""), 0, 0, -1, 0, True, 10**6, 1.0 + minute, 0.01, "pool")  # noqa: FBT003
+            fold.apply(UnixS(NOW - 60 * (30 - minute)), swap)
+        self._state = fold.state()
+
+    async def folded(self) -> tuple[FoldedTo, int]:
+        return self._folded(), self.slot
+
+    async def mints(self, after: int, limit: int) -> MintPage:
+        found = self.mints_of[after : after + limit]
+        lines = [self._line(mint) for mint in found]
+        return MintPage(folded=self._folded(), mints=lines, last=after + len(found))
+
+    async def some(self, mints: Sequence[Mint]) -> MintPage:
+        return MintPage(folded=self._folded(), mints=[*map(self._line, mints)], last=0)
+
+    async def trades(self, after_seq: int, until_seq: int, _limit: int) -> Sequence[SlotTrades]:
+        return [
+            SlotTrades(FoldedTo(seq, Slot(seq), NOW), self._trades())
+            for seq in range(after_seq + 1, until_seq + 1)
+        ]
+
+    async def tracked(self, _after_seq: int, _until_seq: int) -> Sequence[Mint]:
+        return []
+
+    async def facts_after(
+        self, _place: FactPlace, _limit: int
+    ) -> Sequence[tuple[FactPlace, MintFacts]]:
+        return []
+
+    async def facts_of(self, _mint: Mint) -> MintFacts | None:
+        raise TokenNotFound("there are no facts here")
+
+    def _folded(self) -> FoldedTo:
+        return FoldedTo(self.slot, Slot(self.slot), NOW)
+
+    def _line(self, mint: Mint) -> MintAsFolded:
+        usd, part = self._random.random(), NOW // PART_S
+        return MintAsFolded(
+            mint=mint,
+            since=UnixS(NOW - 86_400),
+            state=self._state,
+            facts=None,
+            before=(usd, usd, usd),
+            minutes=[(UnixS(NOW - 60 * n), usd + n) for n in (3, 2, 1)],
+            parts=[PartVolume(part - n, self._random.randrange(10**9), 5, usd) for n in (2, 1)],
+        )
+
+    def _trades(self) -> list[MintTrades]:
+        return [
+            MintTrades(mint, 10**6, 1, self._random.random(), 0.01)
+            for mint in self._random.sample(self.mints_of, TRADES)
+        ]
+
+
+class Watch:
+    """Notes how late a turn of the loop comes."""
+
+    def __init__(self) -> None:
+        self.late_s: list[float] = []
+
+    async def run(self) -> None:
+        while True:
+            began_s = time.perf_counter()
+            await asyncio.sleep(TURN_S)
+            self.late_s.append(time.perf_counter() - began_s - TURN_S)
+
+    def longest_ms(self) -> float:
+        longest, self.late_s = max(self.late_s), []
+        return longest * 1_000
+
+
+async def measure() -> list[Figure]:
+    """Load the list, follow slots and read pages under a watch on the loop."""
+    market, watch = ManyMints(), Watch()
+
+    async def never() -> None:
+        raise AssertionError("the bench refreshes it")
+
+    lister = Lister(market, SystemClock(), wait=never)
+    watching = asyncio.ensure_future(watch.run())
+    await asyncio.sleep(0.1)
+    began_s = time.perf_counter()
+    await lister.refresh()
+    load_s, load_ms = time.perf_counter() - began_s, watch.longest_ms()
+    follow_s = []
+    for _ in range(SLOTS):
+        market.slot += 1
+        began_s = time.perf_counter()
+        await lister.refresh()
+        follow_s.append(time.perf_counter() - began_s)
+    follow_ms, page_s = watch.longest_ms(), []
+    for sort in Sort:
+        question = ListQuestion(text="", sort=sort, is_rising=False, limit=100)
+        began_s = time.perf_counter()
+        assert len(lister.newest().page(question).lines) == question.limit
+        page_s.append(time.perf_counter() - began_s)
+        await asyncio.sleep(2 * TURN_S)
+    pages_ms = watch.longest_ms()
+    watching.cancel()
+    return [
+        _figure("load the list of 100,000 tokens", load_s, "s"),
+        _figure("longest stall of the loop meanwhile", load_ms, "ms"),
+        _figure("follow a slot with 500 trades", median(follow_s) * 1_000, "ms"),
+        _figure("longest stall meanwhile, 20 slots", follow_ms, "ms"),
+        _figure("a page of 100 of the list", median(page_s) * 1_000, "ms"),
+        _figure("longest stall by pages, each order", pages_ms, "ms"),
+    ]
+
+
+def _figure(what: str, value: float, unit: str) -> Figure:
+    return Figure(what=what, who=WHO, value=value, unit=unit)
+
+
+if __name__ == "__main__":
+    for figure in asyncio.run(measure()):
+        tell(figure)

@@ -1,0 +1,71 @@
+"""SIGTERM to the service while streams are open: each hears why it ends, and pays for no more."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from mintscope.base.solana import WSOL
+from support.processes.documented_service import DocumentedService, documented_service
+from support.scenes.service import bearer
+
+CREDITS: Final = 20
+STREAMS: Final = 3
+READ_S: Final = 30.0
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[DocumentedService]:
+    with documented_service(tmp_path) as service:
+        yield service
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the name and data of each event until the body ends."""
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def test_streams_end_cleanly_and_cost_what_they_were_told(service: DocumentedService) -> None:
+    token = service.mintscope(f"credits issue --credits {CREDITS}").strip()
+    told, ends = 0, []
+    with ExitStack() as stack:
+        client = stack.enter_context(httpx.Client(base_url=service.url, timeout=READ_S))
+        streams = [
+            stack.enter_context(
+                client.stream("GET", f"/v1/stream?mints={WSOL}", headers=bearer(token))
+            )
+            for _ in range(STREAMS)
+        ]
+        heard = [events(stream.iter_lines()) for stream in streams]
+        for one in heard:
+            name, minute = next(one)
+            assert name == "minute"
+            told += minute["credits"]
+        service.serve.send_signal(signal.SIGTERM)
+        for one in heard:  # to its end: a body that is cut off would raise
+            *_, (name, end) = one
+            assert name == "end"
+            told -= end["creditsReturned"]
+            ends.append(end["reason"])
+        assert service.serve.wait(READ_S) == 0
+
+    assert ends == ["shutting_down"] * STREAMS
+    (line,) = [
+        each
+        for each in json.loads(service.mintscope("credits list --json"))
+        if each["credits"] == CREDITS
+    ]
+    assert line["left"] == CREDITS - told
+    assert "Traceback" not in (service.folder / "serve.log").read_text()
