@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Final
 
 import httpx
@@ -354,3 +355,20 @@ async def test_every_page_of_a_purchase_passes_every_check(
             faults += await look_at(visitor.page, f"buy-{then}")
         await visitor.page.get_by_label("I saved it").check()
     assert faults == []
+
+
+async def test_a_buyer_may_choose_usdc(chromium: Browser, tmp_path: Path) -> None:
+    async with (
+        shopfront(tmp_path, takes_usdc=True) as shop,
+        visiting(chromium, shop.site.origin) as visitor,
+    ):
+        wallet = shop.wallet("buyer", usdc_atoms=10**6)
+        await wallet.enter(visitor.page)
+        await visitor.open("/buy/10")
+        await visitor.page.get_by_role("link", name="Rather pay in USDC").click()
+        await choose(visitor)
+        await state(visitor, "bought")
+
+        assert shop.world.received(shop.world.usdc_terms) == 25_000
+        assert shop.world.received() == 0
+        assert await balance(shop, await secret_of(visitor)) == 10

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan, OrphanBooks
@@ -222,6 +222,7 @@ def orphan(name: str, *, bought: str | None = "/a-report", minutes: int = 0) -> 
         signature=Signature(f"signature of {name}"),
         payer=None if bought is None else Wallet("alice"),
         amount=None if bought is None else 1_000,
+        asset=None if bought is None else Mint("scope"),
         bought=None if bought is None else Resource(bought),
         found_at=UnixMs(NOW + minutes * MINUTE_MS),
     )

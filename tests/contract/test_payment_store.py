@@ -1,6 +1,7 @@
 """What every PaymentStore promises, in memory and on SQLite alike."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.primitives import CreditAccount, Signature, UnixMs
+from mintscope.base.primitives import CreditAccount, Mint, Signature, UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import (
     Evidence,
@@ -192,6 +193,60 @@ async def test_pending_payments_are_reserved_against(engine: Engine) -> None:
     )
     covered = new_payment("y", balance_after=AMOUNT)
     assert isinstance(await engine.store.begin(covered), Begun)
+
+
+async def test_pending_payments_of_one_token_reserve_nothing_of_another(engine: Engine) -> None:
+    """A payer's funds in each token are its own; a row of before tokens were kept counts in all."""
+    own, usdc = Mint("scope"), Mint("usdc")
+
+    async def begun(name: str, asset: Mint | None, balance_after: int) -> bool:
+        asked = new_payment(name, asset=asset, balance_after=balance_after, budget=ANY_STRANGER)
+        return isinstance(await engine.store.begin(asked), Begun)
+
+    assert await begun("a", own, 0)
+    assert not await begun("b", own, AMOUNT - 1)
+    assert await begun("c", usdc, 0)
+    assert not await begun("d", usdc, AMOUNT - 1)
+    assert await begun("e", usdc, AMOUNT)
+    found = (await engine.store.find(new_payment("e").payment.message_hash)).payment
+    assert found is not None
+    assert found.asset == usdc
+
+
+async def test_a_payment_whose_token_was_not_kept_reserves_in_each(engine: Engine) -> None:
+    await engine.store.begin(new_payment("a", asset=None))
+    late = new_payment("b", asset=Mint("usdc"), balance_after=AMOUNT - 1)
+
+    assert await engine.store.begin(late) == Overdrawn(RefusalReason.FUNDS)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    asked=st.lists(
+        st.tuples(st.sampled_from(["scope", "usdc"]), st.sampled_from(["alice", "bob"])),
+        max_size=12,
+    ),
+    funds=st.integers(0, 4),
+)
+async def test_no_account_is_promised_more_than_it_holds(
+    asked: list[tuple[str, str]], funds: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Each payer has *funds* times the price in each token: so often it may begin, no more."""
+    generous = Budget(in_flight_new_payer=99, in_flight_payer=99)
+    async with every_engine(tmp_path_factory.mktemp("money")) as engines:
+        for engine in engines[:2]:
+            begun = Counter[tuple[str, str]]()
+            for n, (asset, payer) in enumerate(asked):
+                payment = new_payment(
+                    f"{n}",
+                    asset=Mint(asset),
+                    payer=payer,
+                    balance_after=(funds - 1) * AMOUNT,
+                    budget=generous,
+                )
+                began = isinstance(await engine.store.begin(payment), Begun)
+                assert began == (begun[asset, payer] < funds)
+                begun[asset, payer] += began
 
 
 async def test_what_resolved_since_the_lookup_is_reserved_against(engine: Engine) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -20,9 +20,11 @@ from x402.http.clients.httpx import x402HttpxClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
+from mintscope.base.solana import USDC
+from support.fakes.reports import TRACKED
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.selling_api import SellingApi, opened
+from support.scenes.payments.selling_api import PURCHASE, SellingApi, opened
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / "tests" / "browser"
@@ -40,15 +42,17 @@ pytestmark = pytest.mark.skipif(
 
 
 @asynccontextmanager
-async def shop_at_its_address(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
-    """Serve a shop that knows where it is reached."""
+async def shop_at_its_address(
+    world: World, **changes: Any
+) -> AsyncIterator[tuple[str, SellingApi]]:
+    """Serve a shop that knows where it is reached; *changes* are to its facilitator."""
     app: ASGIApp | None = None
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         assert app is not None
         await app(scope, receive, send)
 
-    async with listening(door) as origin, opened(world, origin=origin) as shop:
+    async with listening(door) as origin, opened(world, origin=origin, **changes) as shop:
         app = shop.service.app
         yield origin, shop
 
@@ -104,6 +108,33 @@ async def test_the_prober_of_x402scan_finds_and_classifies_every_paid_route(worl
     for each in checked:
         assert each["found"] is True, each
         assert "x402" in json.dumps(each["advisories"]), each
+
+
+# The x402 client uses what solana-py has deprecated, and leaves its connections open.
+@pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+async def test_the_official_python_client_pays_in_usdc_without_being_told_anything(
+    world: World,
+) -> None:
+    world.fund("buyer", usdc_atoms=10**6)
+    selling = shop_at_its_address(world, also=[world.usdc_terms])
+    async with selling as (origin, shop), listening(world.node) as rpc_url:
+
+        async def visit() -> list[httpx.Response]:
+            payer = x402Client()
+            register_exact_svm_client(payer, KeypairSigner(world.buyer), rpc_url=rpc_url)
+            async with x402HttpxClient(payer, base_url=origin, timeout=30) as http:
+                return [await http.get(f"/v1/token/{TRACKED}"), await http.post(PURCHASE)]
+
+        sold = (await shop.client.get("/.well-known/x402")).json()["payment"]
+        # It asks its node synchronously, so it needs a thread and a loop of its own.
+        answers = await asyncio.to_thread(lambda: asyncio.run(visit()))
+    gc.collect()  # now, while that is ignored
+
+    assert [each["asset"] for each in sold] == [world.terms.asset, USDC]
+    assert [answer.status_code for answer in answers] == [200, 201]
+    assert answers[1].json()["data"]["pricePaid"] == BUNDLE_ATOMS
+    assert world.received(world.usdc_terms) == REQUEST_ATOMS + BUNDLE_ATOMS
+    assert world.received() == 0
 
 
 # The x402 client uses what solana-py has deprecated, and leaves its connections open.

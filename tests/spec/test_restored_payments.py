@@ -9,6 +9,11 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
+from mintscope.base.primitives import Signature
+from mintscope.base.solana import USDC
+from mintscope.core.accounts.audit import SERVICE
+from mintscope.core.payments.payment import Payment
+from mintscope.core.payments.protocol.requirement import Terms
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.restored import back_up, paid_with_key, restored
@@ -21,6 +26,7 @@ from support.scenes.payments.selling_api import (
     opened,
 )
 from support.scenes.service import bearer
+from support.scenes.stores import money_in
 
 REPORT: Final = f"/v1/token/{TRACKED}"
 LONG_S: Final = 600  # the quote has expired, and so has the blockhash
@@ -335,3 +341,48 @@ async def test_others_rotate_while_the_chain_is_asked_for_a_lost_purchase(world:
         assert rotated.status_code == 201
         assert not claiming.done()
         claiming.cancel()
+
+
+@pytest.mark.parametrize("is_still_taken", [True, False])
+@pytest.mark.parametrize(("method", "path"), SOLD)
+async def test_a_payment_in_either_token_is_recognised(
+    world: World, method: str, path: str, *, is_still_taken: bool
+) -> None:
+    """Also once USDC is taken no more; then its wallet or the operator has it handed out."""
+    world.fund("buyer", usdc_atoms=10**9)
+    sent: dict[str, str] = {}
+    async with opened(world, also=[world.usdc_terms]) as shop:
+        copy = back_up(world)
+        asked = await shop.client.request(method, path, headers={"Idempotency-Key": KEY})
+        demand = decoded(asked, "payment-required")
+        for offer in demand["accepts"]:
+            key = KEY if offer["asset"] == USDC else OTHER_KEY
+            again = await shop.client.request(method, path, headers={"Idempotency-Key": key})
+            offers = decoded(again, "payment-required")["accepts"]
+            chosen = [each for each in offers if each["asset"] == offer["asset"]]
+            sent[key] = shop.pay(demand | {"accepts": chosen})
+            assert (await shop.send(method, path, sent[key], key=key)).is_success
+
+    also = [world.usdc_terms] if is_still_taken else []
+    async with restored(world, copy, also=also) as shop:
+        assert await world.audit(full=True, is_usdc_taken=is_still_taken) == []
+        async with money_in(world.path.parent, clock=world.clock) as money:
+            found = {each.asset: each.bought for each in await money.orphan_books.orphans()}
+        known = [world.terms.asset, USDC] if is_still_taken else [world.terms.asset]
+        assert found == dict.fromkeys(known, path)
+        assert (await shop.send(method, path, sent[OTHER_KEY], key=OTHER_KEY)).is_success
+        in_usdc = await shop.send(method, path, sent[KEY], key=KEY)
+        assert in_usdc.status_code == (
+            402 if not is_still_taken else 201 if method == "POST" else 200
+        )
+        (paid,) = await signatures_in(world, world.usdc_terms)
+        adopted = await world.adopter().adopt(paid, by=SERVICE)
+        assert isinstance(adopted, Payment)
+        assert adopted.asset == USDC
+    assert world.calls.count("sendTransaction") == 2
+
+
+async def signatures_in(world: World, terms: Terms) -> list[Signature]:
+    """Return what touched the treasury of *terms*."""
+    page = await world.chains[-1].arrivals(terms.asset, after=None, before=None)
+    return list(page.succeeded)

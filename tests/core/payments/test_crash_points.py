@@ -21,7 +21,7 @@ from solders.pubkey import Pubkey
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Mint, Signature, UnixMs
 from mintscope.core.payments import facilitator as facilitator_module
 from mintscope.core.payments import reconciler as reconciler_module
 from mintscope.core.payments.books import audit as audit_module
@@ -235,7 +235,10 @@ class SteppedHistory:
 
     world: World
 
-    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+    async def arrivals(
+        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
+    ) -> Arrivals:
+        assert asset is None
         await step()
         arrived = [] if signature() in {after, before} else self.world.arrived
         ends = arrived[0] if arrived else None
@@ -256,7 +259,7 @@ class SteppedBooks(MemoryBooks):
     """The books; before each note someone else may go first, or everything dies."""
 
     @override
-    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
         await step()
         await super().keep_scan(scope, scan)
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.core.payments.payment import (
     Dead,
     Evidence,
@@ -39,6 +39,7 @@ PENDING: Final = Payment(
     fee_lamports=10_001,
     last_valid_height=1_000,
     begun_at=UnixMs(0),
+    asset=Mint("m"),
 )
 landed = st.builds(
     Landed, paid=st.sampled_from([AMOUNT - 1, AMOUNT, AMOUNT + 5]), final=st.booleans()

@@ -537,6 +537,7 @@ PARTS: Final[dict[str, Any]] = {
     "fee_lamports": 10_001,
     "last_valid_height": 1_000,
     "begun_at": 0,
+    "asset": "m",
 }
 
 

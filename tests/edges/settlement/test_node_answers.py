@@ -100,7 +100,7 @@ class Node:
 def chain(node: Callable[[httpx.Request], httpx.Response]) -> RpcSettlement:
     return RpcSettlement(
         Endpoint(url="http://node/"),
-        terms=TERMS,
+        terms=[TERMS],
         clock=ManualClock(UnixMs(0)),
         transport=httpx.MockTransport(node),
         sleep=lambda seconds: asyncio.sleep(min(seconds, POLL_S)),
@@ -372,7 +372,7 @@ async def test_the_key_in_the_address_is_never_told() -> None:
 
     settlement = RpcSettlement(
         Endpoint(url="http://node/?api-key=secret"),
-        terms=TERMS,
+        terms=[TERMS],
         clock=ManualClock(UnixMs(0)),
         transport=httpx.MockTransport(refuse),
     )

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.base.primitives import Mint, UnixMs, Wallet
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.payments.pricing.price import Doubt, Quote
@@ -91,7 +91,7 @@ class FakeChain:
         self._looks = list(looks)
         self.late_s: int | None = 1
 
-    async def expect_usable(self) -> None:
+    async def expect_usable(self, _asset: Mint | None = None) -> None:
         answer = self._looks.pop(0)
         if answer is not None:
             raise answer

@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Mint, Signature
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.core.payments.books.treasury import Arrivals, ScanScope
@@ -149,7 +149,10 @@ class ChainOfThen:
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         return [Landed(paid=self.paid[each], final=True) for each in signatures]
 
-    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+    async def arrivals(
+        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
+    ) -> Arrivals:
+        assert asset is None
         if before is not None or after is not None:
             return Arrivals(succeeded=[], newest=None, oldest=None)
         oldest, *_, newest = self.paid

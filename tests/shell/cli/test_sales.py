@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from typer.testing import CliRunner
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.core.payments.books.orphans import Orphan
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.shell.cli.sales import app
@@ -18,6 +18,7 @@ from support.scenes.stores import money_in
 ONE, OTHER = (Signature(str(keypair("anyone").sign_message(name))) for name in (b"one", b"other"))
 FOUND: Final = UnixMs(1_750_000_000_000)
 PAYER: Final = Wallet(str(keypair("payer").pubkey()))
+MINT: Final = Mint(str(keypair("mint").pubkey()))
 BOUGHT: Final = Resource("/v1/credits/purchase?bundle=10")
 
 
@@ -30,8 +31,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         async with money_in(tmp_path) as money:
             await money.orphan_books.note_orphans(
                 [
-                    Orphan(signature=ONE, payer=PAYER, amount=25, bought=BOUGHT, found_at=FOUND),
-                    Orphan(signature=OTHER, payer=None, amount=None, bought=None, found_at=FOUND),
+                    Orphan(
+                        signature=ONE,
+                        payer=PAYER,
+                        amount=25,
+                        asset=MINT,
+                        bought=BOUGHT,
+                        found_at=FOUND,
+                    ),
+                    Orphan(
+                        signature=OTHER,
+                        payer=None,
+                        amount=None,
+                        asset=None,
+                        bought=None,
+                        found_at=FOUND,
+                    ),
                 ]
             )
 

@@ -20,7 +20,7 @@ from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import ConfigError, Origin, load, settings
 from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.config.sections import MailConfig
-from mintscope.shell.wiring.payments import CannotSell, fee_payer_of, terms_of
+from mintscope.shell.wiring.selling.terms import CannotSell, fee_payer_of, terms_of
 
 URL = "https://rpc.example.org:8899/v2/0123456789?key=abcdef"
 PEPPER = "5f" * 32

@@ -23,7 +23,8 @@ from mintscope.edges.settlement.reserves import RpcReserves, Vaults
 from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.sales import app as sales_app
-from mintscope.shell.wiring.payments import CannotSell, expect_funds
+from mintscope.shell.wiring.payments import expect_funds
+from mintscope.shell.wiring.selling.terms import CannotSell
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World, config_of, selling, world_at
 from support.scenes.stores import money_in
@@ -55,7 +56,10 @@ async def test_all_is_well(world: World) -> None:
     ("changes", "level", "said"),
     [
         ({"enabled": False}, Level.OK, "not enabled"),
-        ({"asset": USDC}, Level.FAIL, "the chain has no such account"),
+        ({"asset": USDT}, Level.FAIL, "the chain has no such account"),
+        ({"also_usdc": True}, Level.OK, f"token {USDC} and treasury account"),
+        ({"also_usdc": True, "usdc_mint": USDT}, Level.FAIL, "the chain has no such account"),
+        ({"also_usdc": True, "asset": USDC}, Level.FAIL, "take also_usdc out"),
         ({"decimals": 9}, Level.FAIL, "expected 9 decimals; it has 6: correct the configuration"),
         ({"pay_to": WSOL}, Level.FAIL, "spl-token create-account"),
         ({"fee_payer_key": None, "fee_payer_file": "/nowhere"}, Level.FAIL, "cannot be read"),
@@ -148,7 +152,7 @@ async def test_the_start_refuses_unusable_terms_and_waits_for_a_node(world: Worl
         config = config_of(world, url, **changes)
         async with selling(config, world.clock) as sales:
             await sales.expect_ready()
-            return sales.price_cache.doubt is None
+            return sales.payment_tokens[0].price_cache.doubt is None
 
     async with listening(world.node) as url:
         assert await start(url)
@@ -165,7 +169,7 @@ async def test_an_api_that_is_started_again_serves_credits_though_nothing_can_be
         selling(config_of(world, url, pay_to=WSOL), world.clock) as sales,
     ):
         await sales.expect_ready(is_restart=True)
-        assert sales.price_cache.doubt is not None
+        assert sales.payment_tokens[0].price_cache.doubt is not None
 
 
 async def test_stopped_sales_are_told_and_resumed(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Mint, Signature, UnixMs
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.books.invariants import Checked, Invariant, Violation
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
@@ -21,7 +21,7 @@ class Doubt:
 @dataclass
 class MemoryBooks:
     store: MemoryPaymentStore
-    scans: dict[ScanScope, Scan] = field(default_factory=dict)
+    scans: dict[tuple[ScanScope, Mint | None], Scan] = field(default_factory=dict)
     doubted: dict[Signature, Doubt] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
     noted: dict[Signature, Orphan] = field(default_factory=dict)
@@ -43,11 +43,11 @@ class MemoryBooks:
                 found.append(Violation(Invariant.LANDED_IS_ISSUED, signature))
         return Checked(found, 0)
 
-    async def scan(self, scope: ScanScope) -> Scan | None:
-        return self.scans.get(scope)
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        return self.scans.get((scope, asset))
 
-    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
-        self.scans[scope] = scan
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
+        self.scans[scope, asset] = scan
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int

@@ -93,6 +93,7 @@ class MemoryPaymentStore:
             row.payment.amount
             for row in others
             if row.payment.payer == payment.payer
+            and row.payment.asset in {payment.asset, None}
             and (row.payment.state is State.PENDING or row.resolved > asked.mark)
         )
         if reserved > asked.balance_after:

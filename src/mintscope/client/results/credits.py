@@ -14,7 +14,7 @@ class PaymentToken(msgspec.Struct, frozen=True):
 
 
 class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
-    """One bundle: prices in atoms of the payment token, `price_usd` as text, exact."""
+    """One bundle: prices in atoms of the token that they are in, `price_usd` as text, exact."""
 
     credits: int
     price: int
@@ -23,17 +23,25 @@ class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
     price_usd: str
 
 
+class BundlesIn(msgspec.Struct, frozen=True):
+    """The same bundles in another token that is taken too."""
+
+    currency: PaymentToken
+    bundles: list[BundleOffer]
+
+
 class BundleList(msgspec.Struct, frozen=True):
-    """What is for sale now."""
+    """What is for sale now; *also* has the prices in other tokens that are taken."""
 
     bundles: list[BundleOffer]
     currency: PaymentToken
+    also: list[BundlesIn] = []
 
 
 class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
     """What a bundle bought.
 
-    price_paid    in atoms of the payment token
+    price_paid    in atoms of the token that was paid with
     token         the credit token that holds it, like a password; None where an account does
     user_id       whose account that is: the one of the API key that was sent along
     """

@@ -217,7 +217,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         demand = Demand(resource=order.resource, key=key, address=address)
         found = await merchant.facilitator.present(presented, demand)
         if isinstance(found, VerifiedPayment):
-            price_list = merchant.price_cache.latest()
+            payment_token = merchant.payment_token(found.verified.asset)
+            price_list = payment_token.price_cache.latest()
             is_worth = price_list is None or order.is_worth(found.verified.fee_lamports, price_list)
             if found.landed is None and not is_worth:
                 found = Refused(RefusalReason.NETWORK_FEE)
@@ -245,8 +246,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         """Return how *order* can be paid for; None where nothing is sold now."""
         if self.merchant is not None:
             with suppress(PriceUnavailable):
-                requirement = await self.merchant.quote(order)
-                return PaymentOption(requirement=requirement, is_for_credits=order.is_for_credits)
+                requirements = await self.merchant.quote(order)
+                return PaymentOption(requirements=requirements, is_for_credits=order.is_for_credits)
         return None
 
     async def expect_settled(self, merchant: Merchant, order: Order, outcome: Outcome) -> Settled:
@@ -260,10 +261,10 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
             return outcome
         option = None
         if outcome == Unavailable(Obstacle.TREASURY):
-            merchant.price_cache.distrust()
+            merchant.distrust_prices()
         if isinstance(outcome, Refused):
             try:
-                option = PaymentOption(requirement=await merchant.quote(order))
+                option = PaymentOption(requirements=await merchant.quote(order))
             except PriceUnavailable:
                 if not outcome.signature:
                     raise

@@ -1,40 +1,93 @@
 """The side that sells, for a service that takes payments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mintscope.base.errors import PriceUnavailable
+from mintscope.base.primitives import Mint
 from mintscope.core.checkout.order import Order
 from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.payments.adopter import Adopter
 from mintscope.core.payments.facilitator import Facilitator
-from mintscope.core.payments.pricing.price_cache import PriceCache
-from mintscope.core.payments.protocol.requirement import Requirement
+from mintscope.core.payments.pricing.price_cache import NO_PRICE, PriceCache
+from mintscope.core.payments.pricing.price_list import PriceList
+from mintscope.core.payments.protocol.requirement import Requirement, Terms
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merchant:
-    """Sells requests and credits for the payment token.
+class AcceptedToken:
+    """A token that payments are taken in, and its price.
 
-    origin                      this service as its clients reach it, `https://api.example`
-    asset_name, asset_symbol    of the payment token
+    name, symbol    for clients
+    """
+
+    terms: Terms
+    price_cache: PriceCache
+    name: str
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merchant:
+    """Sells requests and credits.
+
+    payment_tokens    the payment token, then those that are taken beside it
+    origin            this service as its clients reach it, `https://api.example`
     """
 
     facilitator: Facilitator
-    price_cache: PriceCache
+    payment_tokens: Sequence[AcceptedToken]
     rotations: RotationStore
     adopter: Adopter
     origin: str
-    asset_name: str
-    asset_symbol: str
 
-    async def quote(self, order: Order) -> Requirement | None:
-        """Return the terms on which *order* can be paid for; None where only credits are taken.
+    def payment_token(self, asset: str) -> AcceptedToken:
+        """Return the one whose mint is *asset*; the payment token itself where none is."""
+        found = (each for each in self.payment_tokens if each.terms.asset == asset)
+        return next(found, self.payment_tokens[0])
+
+    async def priced(self) -> Sequence[tuple[AcceptedToken, PriceList]]:
+        """Return those tokens that have a price now, with the prices of this minute.
+
+        Raises PriceUnavailable where none has.
+        """
+        priced, doubts = [], []
+        for each in self.payment_tokens:
+            try:
+                priced.append((each, await each.price_cache.price_list()))
+            except PriceUnavailable as doubt:
+                doubts.append(doubt)
+        if not priced:
+            raise doubts[0]
+        return priced
+
+    async def quote(self, order: Order) -> Sequence[Requirement]:
+        """Return the terms on which *order* can be paid for; none where only credits are taken.
 
         Raises PriceUnavailable.
         """
         if order.is_for_credits:
-            return None
-        price_list = await self.price_cache.price_list()
-        if not order.is_worth(FEE_LAMPORTS_USUAL, price_list):
-            return None
-        return self.facilitator.require(order.resource, order.price(price_list), order.key)
+            return []
+        return [
+            self.facilitator.require(
+                order.resource, order.price(price_list), order.key, terms=each.terms
+            )
+            for each, price_list in await self.priced()
+            if order.is_worth(FEE_LAMPORTS_USUAL, price_list)
+        ]
+
+    async def quote_in(self, order: Order, asset: Mint) -> Requirement:
+        """Return the terms on which *order*, which is not for credits, is paid for in *asset*.
+
+        Raises PriceUnavailable.
+        """
+        for each in await self.quote(order):
+            if each.terms.asset == asset:
+                return each
+        raise PriceUnavailable(NO_PRICE)
+
+    def distrust_prices(self) -> None:
+        """Look at every token again before anything more is sold."""
+        for each in self.payment_tokens:
+            each.price_cache.distrust()

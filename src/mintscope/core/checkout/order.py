@@ -12,7 +12,7 @@ from mintscope.core.payments.protocol.requirement import Resource
 class Order:
     """A resource and its price.
 
-    price               in atoms of the payment token
+    price               in atoms of the token whose prices are given
     usd                 the same in USD, exact
     fee_lamports_max    the most that landing its payment may cost us; None for any fee
     key                 the redelivery key of the client that asks, None where it sent none

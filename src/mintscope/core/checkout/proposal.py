@@ -8,6 +8,7 @@ from enum import Enum, auto
 import msgspec
 from solders.pubkey import Pubkey
 
+from mintscope.base.primitives import Mint
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import Order
 from mintscope.core.payments.protocol.build import build
@@ -40,13 +41,14 @@ class NotProposed(Enum):
     TREASURY = auto()  # the seller's account takes no payments
 
 
-async def propose(merchant: Merchant, order: Order, payer: Pubkey) -> Proposal | NotProposed:
-    """Write out the payment of *order* by the wallet *payer*, and try it.
+async def propose(
+    merchant: Merchant, order: Order, payer: Pubkey, asset: Mint
+) -> Proposal | NotProposed:
+    """Write out the payment of *order* by the wallet *payer* in *asset*, and try it.
 
     Raises PriceUnavailable.
     """
-    requirement, chain = await merchant.quote(order), merchant.facilitator.chain
-    assert requirement is not None, "expected an order that a payment may be made for"
+    requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain
     terms = requirement.terms
     if str(payer) in {terms.pay_to, terms.fee_payer}:
         return NotProposed.OURS

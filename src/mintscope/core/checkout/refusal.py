@@ -1,5 +1,7 @@
 """Why a checkout ends without a receipt."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from mintscope.base.errors import ServiceError
@@ -48,11 +50,11 @@ Cause = (
 class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
     """How the client may pay instead.
 
-    requirement    the terms of a payment; None where only credits are taken now
+    requirements      the terms of a payment, for each token; empty: only credits are taken now
     is_for_credits    only credits are ever taken
     """
 
-    requirement: Requirement | None
+    requirements: Sequence[Requirement]
     is_for_credits: bool = False
 
 

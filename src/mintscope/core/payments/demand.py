@@ -68,4 +68,5 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
         fee_lamports=verified.fee_lamports,
         last_valid_height=last_valid_height,
         begun_at=now,
+        asset=verified.asset,
     )

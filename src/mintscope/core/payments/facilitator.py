@@ -13,7 +13,7 @@ A process may die between any two of these: the reconciler goes on from the row.
 nothing is ever refused because of a lack of knowledge.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -49,7 +49,7 @@ from mintscope.core.payments.payment import (
 )
 from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
 from mintscope.core.payments.protocol.headers import Presented
-from mintscope.core.payments.protocol.memo import NONCE_BYTES, write_memo
+from mintscope.core.payments.protocol.memo import NONCE_BYTES, quote
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, Requirement, Resource, Terms
 from mintscope.core.payments.protocol.verify import Asked, Verified, verify
@@ -98,6 +98,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
 class Facilitator:
     """Takes payments; holds no state of its own.
 
+    also       terms of tokens that are taken beside the payment token
     entropy    returns so many bytes from a cryptographic generator
     """
 
@@ -111,18 +112,20 @@ class Facilitator:
     entropy: Callable[[int], bytes]
     budget: Budget
     patience_s: float = HELD_OPEN_S
+    also: Sequence[Terms] = ()
 
-    def require(self, resource: Resource, amount: int, key: str | None = None) -> Requirement:
-        """Quote *amount* atoms for *resource*, to the holder of the redelivery key *key*."""
-        memo = write_memo(
+    def require(
+        self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
+    ) -> Requirement:
+        """Quote *amount* atoms for *resource*, to the holder of *key*; of the payment token."""
+        return quote(
             self.secrets.quote,
-            terms=self.terms,
+            terms=terms or self.terms,
             resource=resource,
             amount=amount,
             now=self.clock.now(),
             nonce=self.entropy(NONCE_BYTES) if key is None else self.secrets.nonce(key),
         )
-        return Requirement(terms=self.terms, resource=resource, amount=amount, memo=memo)
 
     async def present(self, presented: Presented, demand: Demand) -> VerifiedPayment | Outcome:
         """Return a charge for a new payment that checks out, the outcome of any other.
@@ -136,10 +139,11 @@ class Facilitator:
         found = await self.store.find(envelope.message_hash)
         if found.payment is not None:
             return await self._recall(found.payment, envelope, demand)
-        if not presented.matches(self.terms):
+        terms = next((each for each in (self.terms, *self.also) if presented.matches(each)), None)
+        if terms is None:
             return Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
         asked = Asked(
-            terms=self.terms,
+            terms=terms,
             resource=demand.resource,
             amount=presented.amount,
             quote_key=self.secrets.quote,
@@ -252,15 +256,11 @@ class Facilitator:
             return AlreadyUsed(Used.PAYMENT)
         if payment.state is State.ISSUED:
             return self._redeliver(payment, key)
-        if payment.state is State.PENDING and self._may_send(envelope):
+        if payment.state is State.PENDING and envelope.lacks_only(self.fee_payer.pubkey()):
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         if not payment.final and payment.state is not State.ISSUED:
             payment = await self._look(payment)
         return answer(payment, key, self.secrets)
-
-    def _may_send(self, envelope: Envelope) -> bool:
-        """Say whether it is complete, but for our signature: the fee payer's key may be new."""
-        return envelope.is_signed_by_payer() and envelope.is_sponsored_by(self.fee_payer.pubkey())
 
     def _redeliver(self, payment: Payment, key: str) -> Outcome:
         is_old = self.clock.now() - payment.begun_at > REDELIVERY_MS

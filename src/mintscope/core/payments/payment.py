@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.base.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
@@ -76,6 +76,7 @@ class Payment:
     key_hash           of the redelivery key
     fee_lamports       the most that landing it costs us
     last_valid_height  above this finalized block height it can never land
+    asset              the token of its atoms; None: begun before two were taken at once
     paid               atoms that arrived; 0 until they have
     reason             why it failed or is frozen
     final              the chain cannot change its mind any more
@@ -94,6 +95,7 @@ class Payment:
     fee_lamports: int
     last_valid_height: int
     begun_at: UnixMs
+    asset: Mint | None
     state: State = State.PENDING
     paid: int = 0
     reason: RefusalReason | None = None

@@ -7,7 +7,7 @@ import msgspec
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
-from mintscope.base.primitives import Signature, Wallet
+from mintscope.base.primitives import Mint, Signature, Wallet
 from mintscope.core.payments.payment import Sighting
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 
@@ -81,10 +81,10 @@ class PaymentChain(Protocol):
     Raises ChainUnavailable from every verb; every verb ends within its own time limit.
     """
 
-    async def expect_usable(self) -> None:
-        """Compare the payment token and the treasury with the terms.
+    async def expect_usable(self, asset: Mint | None = None) -> None:
+        """Compare a token that payments are taken in, and its treasury, with the terms.
 
-        Raises UnusablePaymentToken.
+        asset    its mint; None: the payment token.  Raises UnusablePaymentToken.
         """
 
     async def block_time_s(self) -> int:

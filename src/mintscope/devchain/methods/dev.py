@@ -53,15 +53,22 @@ class DevMethods:
     ) -> str:
         return self._gift(owner, lamports, 0)
 
-    def _gift(self, owner: Pubkey, lamports: _Lamports = 10**9, atoms: _Atoms = 10**9) -> str:
+    def _gift(
+        self,
+        owner: Pubkey,
+        lamports: _Lamports = 10**9,
+        atoms: _Atoms = 10**9,
+        usdc_atoms: _Atoms = 0,
+    ) -> str:
         genesis, faucet = self._vm.genesis, self._vm.genesis.faucet
         memo = f"gift {next(self._gifts)}".encode()
         instructions = [Instruction(Pubkey.from_string(MEMO), memo, [])]
         if lamports:
             given = TransferParams(from_pubkey=faucet.pubkey(), to_pubkey=owner, lamports=lamports)
             instructions.append(transfer(given))
-        if atoms:
-            instructions += _mint_to(genesis, owner, atoms)
+        for mint, given_atoms in ((genesis.mint, atoms), (genesis.usdc, usdc_atoms)):
+            if given_atoms:
+                instructions += _mint_to(genesis, owner, mint, given_atoms)
         blockhash = self._vm.block("processed").blockhash
         message = MessageV0.try_compile(faucet.pubkey(), instructions, [], blockhash)
         gift = VersionedTransaction(message, [faucet])
@@ -77,6 +84,7 @@ class DevMethods:
         return {
             "mint": str(genesis.mint),
             "decimals": PAYMENT_DECIMALS,
+            "usdc": str(genesis.usdc),
             "treasury": str(genesis.treasury.pubkey()),
             "treasuryTokens": str(genesis.treasury_tokens),
             "feePayer": str(genesis.fee_payer.pubkey()),
@@ -84,16 +92,15 @@ class DevMethods:
         }
 
 
-def _mint_to(genesis: Genesis, owner: Pubkey, atoms: int) -> list[Instruction]:
-    """Return what opens the token account of *owner* if need be, and mints *atoms* into it."""
-    faucet, tokens = genesis.faucet.pubkey(), genesis.tokens_of(owner)
+def _mint_to(genesis: Genesis, owner: Pubkey, mint: Pubkey, atoms: int) -> list[Instruction]:
+    """Return what opens an account of *owner* for *mint* if need be, and mints *atoms* into it."""
+    faucet, tokens = genesis.faucet.pubkey(), genesis.tokens_of(owner, mint)
     payer = AccountMeta(faucet, is_signer=True, is_writable=True)
     held = AccountMeta(tokens, is_signer=False, is_writable=True)
     read = [
-        AccountMeta(key, is_signer=False, is_writable=False)
-        for key in (owner, genesis.mint, SYSTEM, TOKEN)
+        AccountMeta(key, is_signer=False, is_writable=False) for key in (owner, mint, SYSTEM, TOKEN)
     ]
-    minted = AccountMeta(genesis.mint, is_signer=False, is_writable=True)
+    minted = AccountMeta(mint, is_signer=False, is_writable=True)
     authority = AccountMeta(faucet, is_signer=True, is_writable=False)
     data = MINT_TO + atoms.to_bytes(8, "little")
     return [

@@ -15,6 +15,7 @@ from solders.token import ID as TOKEN
 from solders.token.associated import get_associated_token_address
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
+from mintscope.base.solana import USDC
 from mintscope.devchain.addresses import address
 from mintscope.devchain.svm.bank import Bank
 from mintscope.devchain.svm.tokens import ACCOUNT_BYTES, MINT_BYTES, read_holding, read_mint
@@ -30,14 +31,16 @@ class Genesis:
 
     mint       of the payment token: classic SPL, it has no freeze authority, and the one
                that the market of the same seed trades under PAYMENT_SYMBOL
-    treasury   receives payments, in the token account `treasury_tokens`
+    usdc       mint of USDC, at the address that it has on mainnet
+    treasury   receives payments, in the token account `treasury_tokens`, and in one of USDC
     fee_payer  sponsors the fees of payments, with 10 SOL to begin with
-    faucet     mints the payment token and gives SOL away
+    faucet     mints the payment token and USDC, and gives SOL away
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.mint = Pubkey.from_string(address(seed, "mint", PAYMENT_SYMBOL))
+        self.usdc = Pubkey.from_string(USDC)
         self.treasury = self.key("treasury")
         self.fee_payer = self.key("fee payer")
         self.faucet = self.key("faucet")
@@ -51,41 +54,54 @@ class Genesis:
         """Return the hash of block *number*, on a chain that has no other."""
         return Hash(self._digest(f"block {number}"))
 
-    def tokens_of(self, owner: Pubkey) -> Pubkey:
-        """Return the account in which *owner* keeps payment tokens."""
-        return get_associated_token_address(owner, self.mint)
+    def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
+        """Return the account in which *owner* keeps tokens of *mint*; None: payment tokens."""
+        return get_associated_token_address(owner, mint or self.mint)
 
     def apply(self, bank: Bank) -> None:
         """Write the first accounts."""
         mint = Mint(self.faucet.pubkey(), 0, PAYMENT_DECIMALS, is_initialized=True)
-        bank.put(self.mint, Account(bank.rent_exempt(MINT_BYTES), bytes(mint), TOKEN))
+        for each in (self.mint, self.usdc):
+            bank.put(each, Account(bank.rent_exempt(MINT_BYTES), bytes(mint), TOKEN))
         self.endow(bank, self.faucet.pubkey(), lamports=FAUCET_LAMPORTS)
         self.endow(bank, self.fee_payer.pubkey(), lamports=FEE_PAYER_LAMPORTS)
-        self.endow(bank, self.treasury.pubkey(), lamports=0, atoms=0)
+        for each in (self.mint, self.usdc):
+            self.endow(bank, self.treasury.pubkey(), lamports=0, atoms=0, mint=each)
 
-    def endow(self, bank: Bank, owner: Pubkey, *, lamports: int, atoms: int | None = None) -> None:
+    def endow(
+        self,
+        bank: Bank,
+        owner: Pubkey,
+        *,
+        lamports: int,
+        atoms: int | None = None,
+        mint: Pubkey | None = None,
+    ) -> None:
         """Let *owner* have that much more, without a transaction.
 
         A token account is made where *atoms* is not None and there is none.
+
+        mint    of the atoms; None: of the payment token
         """
+        mint = mint or self.mint
         wallet = bank.account(owner) or Account(0, b"", SYSTEM)
         bank.put(owner, Account(wallet.lamports + lamports, wallet.data, wallet.owner))
         if atoms is None:
             return
-        at = self.tokens_of(owner)
+        at = self.tokens_of(owner, mint)
         holding = read_holding(bank.account(at))
         held = atoms + (0 if holding is None else holding.amount)
-        tokens = TokenAccount(self.mint, owner, held, None, TokenAccountState.Initialized, None, 0)
+        tokens = TokenAccount(mint, owner, held, None, TokenAccountState.Initialized, None, 0)
         bank.put(at, Account(bank.rent_exempt(ACCOUNT_BYTES), bytes(tokens), TOKEN))
-        self._issue(bank, atoms)
+        self._issue(bank, mint, atoms)
 
-    def _issue(self, bank: Bank, atoms: int) -> None:
-        account = bank.account(self.mint)
+    def _issue(self, bank: Bank, at: Pubkey, atoms: int) -> None:
+        account = bank.account(at)
         mint = read_mint(account)
         assert account is not None
         assert mint is not None
         more = Mint(mint.mint_authority, mint.supply + atoms, mint.decimals, is_initialized=True)
-        bank.put(self.mint, Account(account.lamports, bytes(more), TOKEN))
+        bank.put(at, Account(account.lamports, bytes(more), TOKEN))
 
     def _digest(self, name: str) -> bytes:
         return sha256(f"mintscope devchain {self.seed} {name}".encode()).digest()

@@ -145,7 +145,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         operations += token_operations(lists, limits=limits, clock=clock)
     identity = identity or Identity(origin=DEFAULT_ORIGIN)
     adverts.add(operations, identity)
-    terms = () if merchant is None else (merchant.facilitator.terms,)
+    terms = () if merchant is None else [each.terms for each in merchant.payment_tokens]
     surfaces = Surfaces(
         operations, identity=identity, adverts=adverts, terms=terms, clock=clock, other=other_paths
     )

@@ -1,6 +1,6 @@
 """The names under which this front sells, what was sold under them, and how it is paid for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlencode
 
 import msgspec
@@ -48,21 +48,19 @@ def _text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def how_to_pay(merchant: Merchant, order: Order, requirement: Requirement | None) -> HowToPay:
+def how_to_pay(merchant: Merchant, order: Order, requirements: Sequence[Requirement]) -> HowToPay:
     """Return what a 402 says in its body, for those who cannot read its header."""
-    accepts = []
-    if requirement is not None:
-        terms = requirement.terms
-        accepts = [
-            AcceptedAsset(
-                asset=terms.asset,
-                symbol=merchant.asset_symbol,
-                decimals=terms.decimals,
-                amount=str(requirement.amount),
-                network=terms.network,
-                pay_to=terms.pay_to,
-            )
-        ]
+    accepts = [
+        AcceptedAsset(
+            asset=each.terms.asset,
+            symbol=merchant.payment_token(each.terms.asset).symbol,
+            decimals=each.terms.decimals,
+            amount=str(each.amount),
+            network=each.terms.network,
+            pay_to=each.terms.pay_to,
+        )
+        for each in requirements
+    ]
     return HowToPay(
         price_usd=f"{order.usd.normalize():f}",
         accepts=accepts,

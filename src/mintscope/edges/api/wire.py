@@ -115,11 +115,22 @@ class BundleLine(Wire):
     price_usd: Annotated[str, about("What it costs in US dollars, exact, as text.", "0.025")]
 
 
+class PricedIn(Wire):
+    """The same bundles in another token that is taken too."""
+
+    currency: Annotated[Currency, about("The token that these prices are in.")]
+    bundles: Annotated[list[BundleLine], about("The bundles, the smallest first.")]
+
+
 class Bundles(Wire):
     """The bundles for sale, at the prices of this minute."""
 
     bundles: Annotated[list[BundleLine], about("The bundles, the smallest first.")]
     currency: Annotated[Currency, about("The token that the prices are in.")]
+    also: Annotated[
+        list[PricedIn] | msgspec.UnsetType,
+        about("Their prices in other tokens that are taken; absent where one token is."),
+    ] = msgspec.UNSET
 
 
 class PurchaseQuery(Wire):
@@ -143,7 +154,9 @@ class Purchase(Wire, kw_only=True):
         ),
     ] = msgspec.UNSET
     credits: Annotated[int, about("How many credits were bought.", 10)]
-    price_paid: Annotated[int, about("What arrived, in atoms of the payment token.", 25_000)]
+    price_paid: Annotated[
+        int, about("What arrived, in atoms of the token that was paid with.", 25_000)
+    ]
     user_id: Annotated[
         int | msgspec.UnsetType,
         about("Whose API key was sent along; absent for a credit token.", 7),

@@ -171,7 +171,7 @@ class ResourceServer:
         )
 
     async def _refuse_unpaid(self, merchant: Merchant, order: Order) -> NoReturn:
-        option = PaymentOption(requirement=await merchant.quote(order))
+        option = PaymentOption(requirements=await merchant.quote(order))
         raise CheckoutRefused(NothingPresented(), option=option)
 
     async def _tell_settled(self, request: Request, settled: Settled) -> None:
@@ -193,10 +193,10 @@ class ResourceServer:
         error = error_of(refused, unpaid=unpaid)
         if refused.is_ready:
             headers.append(READY)
-        if option is not None and option.requirement is not None and self._merchant is not None:
+        if option is not None and option.requirements and self._merchant is not None:
             why = cause.reason if isinstance(cause, Refused) else str(error)
             demand = encode_required(
-                option.requirement,
+                *option.requirements,
                 origin=self._merchant.origin,
                 error=why,
                 advert=self._adverts.find(request.method, request.route),
@@ -215,11 +215,11 @@ class ResourceServer:
                 headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
             case _:
                 pass
-        if option is not None and option.requirement is None:
+        if option is not None and not option.requirements:
             error = with_credits_only(error, option)
         if STATUS[error.code] == PAYMENT_REQUIRED_STATUS and self._merchant is not None:
-            requirement = None if option is None else option.requirement
-            error.details = how_to_pay(self._merchant, order, requirement)
+            requirements = () if option is None else option.requirements
+            error.details = how_to_pay(self._merchant, order, requirements)
         return error
 
 

@@ -6,7 +6,7 @@ always   the reconciler finishes what a crash or a timeout left
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -35,7 +35,7 @@ from mintscope.core.payments.books.closure import Closure, find_closure
 from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.core.payments.books.orphans import OrphanBooks
 from mintscope.core.payments.books.store import AuditTurn, MaintenanceBooks
-from mintscope.core.payments.books.treasury import ScanScope
+from mintscope.core.payments.books.treasury import Scan, ScanScope
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.pricing.price import is_clock_right
 from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceCache
@@ -65,7 +65,7 @@ class PaymentMaintenance:
     orphans: OrphanBooks
     auditor: Auditor
     reconciler: Reconciler
-    price_cache: PriceCache
+    price_caches: Sequence[PriceCache]
     clock: Clock
     fee_payer: Wallet
     lamports_min: int
@@ -125,8 +125,9 @@ class PaymentMaintenance:
     async def _refresh_prices(self) -> None:
         """Keep the price cache fresh, so that no client waits for a price or sees an old one."""
         while True:
-            with suppress(PriceUnavailable):
-                await self.price_cache.price_list()
+            for each in self.price_caches:
+                with suppress(PriceUnavailable):
+                    await each.price_list()
             await asyncio.sleep(RETRY_S)
 
     async def _audit(self) -> None:
@@ -165,11 +166,14 @@ class PaymentMaintenance:
         count, oldest = await self.books.pending()
         PENDING_PAYMENTS.set(count)
         OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
-        scan = await self.books.scan(ScanScope.NEW)
-        compared_at = None if scan is None else scan.finished_at
-        now, never = self.clock.now(), float("inf")
-        TREASURY_AGE_S.set(never if compared_at is None else (now - compared_at) / 1000)
+        scans = [await self.books.scan(ScanScope.NEW, each) for each in self.auditor.assets]
+        TREASURY_AGE_S.set(max(self._age_s(each) for each in scans))
         await self.look_at_sales()
+
+    def _age_s(self, scan: Scan | None) -> float:
+        if scan is None or scan.finished_at is None:
+            return float("inf")
+        return (self.clock.now() - scan.finished_at) / 1000
 
     async def _watch_sales(self) -> None:
         while True:

@@ -186,11 +186,15 @@ class TrueClock:
 
 
 class UsableToken:
-    """A price source that looks each time whether the chain is fit for payments."""
+    """A price source that looks each time whether the chain is fit for payments in a token.
 
-    def __init__(self, source: PriceSource, chain: PaymentChain) -> None:
+    asset    its mint; None: the payment token's, whose price is measured
+    """
+
+    def __init__(self, source: PriceSource, chain: PaymentChain, asset: Mint | None = None) -> None:
         self._source = source
         self._chain = chain
+        self._asset = asset
         self._is_usable = False
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
@@ -201,13 +205,14 @@ class UsableToken:
             found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
         except Exception:
             log.exception("looking for the price of the payment token failed")
-        TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
+        if self._asset is None:
+            TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
         return found
 
     async def _look(self) -> None:
         """Look at the chain; a node that does not answer changes nothing."""
         try:
-            await self._chain.expect_usable()
+            await self._chain.expect_usable(self._asset)
         except UnusablePaymentToken as trouble:
             log.warning("the payment token cannot be used", reason=str(trouble))
             self._is_usable = False

@@ -14,7 +14,7 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from mintscope.base.clock import Clock
-from mintscope.base.primitives import Signature, Wallet
+from mintscope.base.primitives import Mint, Signature, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
@@ -57,7 +57,7 @@ class RpcSettlement(RpcTreasury):
         self,
         endpoint: Endpoint,
         *,
-        terms: Terms,
+        terms: Sequence[Terms],
         clock: Clock,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -107,10 +107,13 @@ class RpcSettlement(RpcTreasury):
                 return UnknownBlockhash()
             await self._sleep(pause_s)
         if isinstance(trial, str):
-            return await self._explain(trial, source)
+            terms = next(each for each in self._terms if each.treasury in envelope.accounts)
+            return await self._explain(trial, source, terms)
         return Simulated(balance_after=trial, block_height=height)
 
-    async def _explain(self, error: str, source: Pubkey) -> Rejected | TreasuryUnusable:
+    async def _explain(
+        self, error: str, source: Pubkey, terms: Terms
+    ) -> Rejected | TreasuryUnusable:
         """Say whether it is for the payer's account that the transfer would fail, or for ours."""
         if error == TOO_LITTLE:
             return Rejected(error, is_unfunded=True)
@@ -118,9 +121,9 @@ class RpcSettlement(RpcTreasury):
             return Rejected(error)
         try:
             treasury, payers = await asyncio.gather(
-                self._node.account(self._treasury), self._node.account(str(source))
+                self._node.account(str(terms.treasury)), self._node.account(str(source))
             )
-            expect_usable_treasury(treasury, self._terms)
+            expect_usable_treasury(treasury, terms)
         except UnusablePaymentToken as trouble:
             return TreasuryUnusable(str(trouble))
         except ChainUnavailable:
@@ -176,16 +179,17 @@ class RpcSettlement(RpcTreasury):
         )
         return answered(seen, or_else=Unseen())
 
-    async def expect_usable(self) -> None:
-        """Compare the payment token and the treasury with the terms, once, before selling.
+    async def expect_usable(self, asset: Mint | None = None) -> None:
+        """Compare a token and its treasury with the terms, before selling for it.
 
         Raises    UnusablePaymentToken
         """
+        terms = self._terms_of(asset)
         mint, treasury = await asyncio.gather(
-            self._node.account(self._terms.asset), self._node.account(self._treasury)
+            self._node.account(terms.asset), self._node.account(str(terms.treasury))
         )
-        expect_usable_mint(mint, self._terms)
-        expect_usable_treasury(treasury, self._terms)
+        expect_usable_mint(mint, terms)
+        expect_usable_treasury(treasury, terms)
 
     async def block_time_s(self) -> int:
         """Return the time of the newest confirmed block, in Unix seconds."""

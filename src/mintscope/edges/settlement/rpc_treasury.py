@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Mint, Signature
 from mintscope.core.payments.books.treasury import Arrivals
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
@@ -17,17 +17,22 @@ AUDITS_AT_ONCE: Final = 4  # transactions, so that waiting payments are served b
 
 
 class RpcTreasury:
-    """Implements TreasuryHistory; lives in one event loop."""
+    """Implements TreasuryHistory; lives in one event loop.
 
-    def __init__(self, node: PaymentNode, terms: Terms) -> None:
+    terms    of every token that may have been paid with, the payment token's first
+    """
+
+    def __init__(self, node: PaymentNode, terms: Sequence[Terms]) -> None:
         self._node = node
         self._terms = terms
-        self._treasury = str(terms.treasury)
         self._audits = asyncio.Semaphore(AUDITS_AT_ONCE)
 
-    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
+    async def arrivals(
+        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
+    ) -> Arrivals:
         """Return a page of what came after *after* and before *before*, newest first."""
-        page = await self._node.arrivals(self._treasury, after, before)
+        treasury = str(self._terms_of(asset).treasury)
+        page = await self._node.arrivals(treasury, after, before)
         return Arrivals(
             succeeded=[Signature(each.signature) for each in page if each.err is None],
             newest=Signature(page[0].signature) if page else None,
@@ -61,15 +66,29 @@ class RpcTreasury:
             return None
         if found is None:
             return None
-        if found.transaction.message.account_keys[:1] != [self._terms.fee_payer]:
+        if found.transaction.message.account_keys[:1] != [self._terms[0].fee_payer]:
             return False
         try:  # the fee payer may have opened the treasury's account, which is no payment
             return self._received(found) > 0
         except ValueError:
             return None
 
+    def _terms_of(self, asset: Mint | None) -> Terms:
+        """Return the terms of the token *asset*; None: of the payment token."""
+        return next(each for each in self._terms if asset in {None, each.asset})
+
     def _received(self, found: ConfirmedTransaction) -> int:
-        return received(found, asset=self._terms.asset, treasury=self._treasury)
+        """Return the atoms that arrived; a payment of ours carries one token alone.
+
+        Raises    ValueError for amounts that are none, and for several tokens
+        """
+        amounts = [
+            received(found, asset=each.asset, treasury=str(each.treasury)) for each in self._terms
+        ]
+        moved = [amount for amount in amounts if amount]
+        if len(moved) > 1:
+            raise ValueError("expected one token to arrive; there were several")
+        return moved[0] if moved else 0
 
 
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:

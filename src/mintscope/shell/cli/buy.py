@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, Wallet, parse_mint
+from mintscope.base.solana import USDC
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.buyer import BoughtCredits, Buyer, PurchaseFailed, PurchasePending
 from mintscope.client.journal import Journal, JournalUnusable
@@ -67,7 +68,10 @@ WalletFile = Annotated[
     Path, typer.Option("--wallet", metavar="FILE", help="A Solana keypair file.")
 ]
 Asset = Annotated[
-    str, typer.Option(metavar="MINT", help="The mint of the token to pay with; no other is used.")
+    str,
+    typer.Option(
+        metavar="MINT", help="The mint of the token to pay with, or `usdc`; no other is used."
+    ),
 ]
 Decimals = Annotated[
     int, typer.Option(metavar="N", help="The token's decimals.", min=0, max=DECIMALS_MAX)
@@ -118,7 +122,7 @@ def prepare(
     """Pay a mintscope service from a wallet."""
     pin = Pin(
         network=network,
-        asset=_address(asset, "--asset"),
+        asset=USDC if asset.lower() == "usdc" else _address(asset, "--asset"),
         decimals=decimals,
         pay_to=Wallet(_address(pay_to, "--pay-to")),
         token_program=Wallet(_address(program, "--program")),

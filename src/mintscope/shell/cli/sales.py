@@ -18,7 +18,8 @@ from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import AsJson, moment, print_rows, stop
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_money
 from mintscope.shell.config.payments import PaymentsConfig
-from mintscope.shell.wiring.payments import CannotSell, budget_of, open_adopter
+from mintscope.shell.wiring.payments import budget_of, open_adopter
+from mintscope.shell.wiring.selling.terms import CannotSell
 from mintscope.shell.wiring.stores import Money, open_market
 
 NOTE_LENGTH_MAX: Final = 200

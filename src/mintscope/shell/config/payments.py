@@ -47,6 +47,11 @@ class PaymentsConfig(Section):
     """The pinned price of one whole token, in USD."""
     price_feed_url: values.OptionalUrl = None
     """A feed that answers as Pyth's Hermes does: /v2/updates/price/latest of one price id."""
+    also_usdc: bool = False
+    """Whether USDC is taken beside the payment token, at 1 USD by definition: what a client pays
+    with is its choice. The treasury's token account for USDC must exist."""
+    usdc_mint: values.Address = USDC
+    """The mint of USDC on the chain of payments: another one on devnet."""
     pools: values.Pools = ()
     """The token's pools, whose reserves a market price needs: `vault of the token:vault of what it
     is traded for`, SOL, USDC or USDT."""

@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import Clock, ManualClock
 from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
-from mintscope.base.solana import Endpoint
+from mintscope.base.solana import USDC, Endpoint
 from mintscope.core.payments.adopter import Adopter
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.invariants import Violation
@@ -102,6 +103,7 @@ class World:
             pay_to=Wallet(str(genesis.treasury.pubkey())),
             fee_payer=Wallet(str(genesis.fee_payer.pubkey())),
         )
+        self.usdc_terms = replace(self.terms, asset=USDC)
         self.buyer = self.fund("buyer")
         self.node = answering(self.methods, self.vm.faults)
         self.transport = MovingTransport(self, self.node)
@@ -114,9 +116,13 @@ class World:
         self.ahead_ms = 0
         self.slots(1)
 
-    def fund(self, name: str, *, atoms: int = 10**9) -> Keypair:
-        key = self.vm.genesis.key(name)
-        self.vm.genesis.endow(self.vm.bank, key.pubkey(), lamports=10**9, atoms=atoms)
+    def fund(self, name: str, *, atoms: int = 10**9, usdc_atoms: int = 0) -> Keypair:
+        key, genesis = self.vm.genesis.key(name), self.vm.genesis
+        genesis.endow(self.vm.bank, key.pubkey(), lamports=10**9, atoms=atoms)
+        if usdc_atoms:
+            genesis.endow(
+                self.vm.bank, key.pubkey(), lamports=0, atoms=usdc_atoms, mint=genesis.usdc
+            )
         return key
 
     def facilitator(self, **changes: Any) -> Facilitator:
@@ -140,7 +146,7 @@ class World:
     def chain(self, terms: Terms | None = None) -> RpcSettlement:
         return RpcSettlement(
             Endpoint(url="http://chain/"),
-            terms=terms or self.terms,
+            terms=[terms or self.terms, self.usdc_terms],
             clock=self.clock,
             transport=self.transport,
             sleep=lambda _: asyncio.sleep(0.005),
@@ -157,7 +163,7 @@ class World:
             on_unreadable=lambda payment, why: self.unreadable.append((payment.signature, why)),
         )
 
-    async def audit(self, *, full: bool = False) -> list[Violation]:
+    async def audit(self, *, full: bool = False, is_usdc_taken: bool = False) -> list[Violation]:
         """Audit as the service does, but with a new auditor each time."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
@@ -168,13 +174,18 @@ class World:
                 history=self.chains[0],
                 reconciler=self.reconciler(),
                 clock=self.clock,
+                assets=[None, USDC] if is_usdc_taken else [None],
             )
             return list(await auditor.audit(full=full))
 
     async def recognise(self, wire: bytes) -> Recognised | None:
         """Tell a payment by its quote, as the service does."""
         sold = [*bundle_offers(), *report_offers([TRACKED])]
-        return recognise(wire, sold, terms=self.terms, quote_key=self.secrets.quote)
+        found = (
+            recognise(wire, sold, terms=each, quote_key=self.secrets.quote)
+            for each in (self.terms, self.usdc_terms)
+        )
+        return next((each for each in found if each is not None), None)
 
     def adopter(self) -> Adopter:
         """Return what adopts payments, over the store and the chain of the last facilitator."""
@@ -231,8 +242,8 @@ class World:
     def blockhash(self) -> Hash:
         return self.vm.block("confirmed").blockhash
 
-    def received(self) -> int:
-        tokens = str(self.vm.genesis.treasury_tokens)
+    def received(self, terms: Terms | None = None) -> int:
+        tokens = str((terms or self.terms).treasury)
         config = {"commitment": "processed"}
         found: Any = self.methods.call("getTokenAccountBalance", [tokens, config])
         return int(found["value"]["amount"])

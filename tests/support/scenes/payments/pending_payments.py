@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.core.payments.payment import Dead, Landed, NewToken, Payment, Reverted
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.requirement import Resource
@@ -48,6 +48,7 @@ def new_payment(
         fee_lamports=10_001,
         last_valid_height=200,
         begun_at=NOW,
+        asset=Mint("scope"),
     )
     payment = replace(payment, **changes)
     return PendingPayment(

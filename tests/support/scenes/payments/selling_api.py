@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,10 +14,10 @@ import pytest
 from solders.keypair import Keypair
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.merchant import AcceptedToken, Merchant
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price import Doubt, Quote
-from mintscope.core.payments.pricing.price_cache import PriceCache
+from mintscope.core.payments.pricing.price_cache import PriceCache, PriceSource, SolSource
 from mintscope.shell.config.sections import ApiConfig
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, World, world_at
@@ -27,6 +27,7 @@ ORIGIN: Final = "https://shop.example"
 RAISED: Final = ApiConfig(rate_limit_requests=10_000)
 KEY: Final = "the-secret-of-the-buyer"
 OTHER_KEY: Final = "a-guess-of-a-stranger"
+NAMES: Final = (("Scope", "SCOPE"), ("USD Coin", "USDC"))
 PURCHASE: Final = "/v1/credits/purchase?bundle=10"
 
 
@@ -63,6 +64,7 @@ class SellingApi:
     facilitator: Facilitator
     price: MovablePrice = field(default_factory=MovablePrice)
     sol: MovableSol = field(default_factory=MovableSol)
+    usdc_price: MovablePrice = field(default_factory=MovablePrice)
 
     @property
     def client(self) -> httpx.AsyncClient:
@@ -83,10 +85,11 @@ class SellingApi:
         self, demand: dict[str, Any], payer: Keypair | None = None, **changes: Any
     ) -> Recipe:
         offer = demand["accepts"][0]
+        accepted = (self.facilitator.terms, *self.facilitator.also)
         parts: dict[str, Any] = {
             "amount": int(offer["amount"]),
             "memo": offer["extra"]["memo"].encode(),
-            "terms": self.world.terms,
+            "terms": next(each for each in accepted if each.asset == offer["asset"]),
             "payer": payer or self.world.buyer,
             "blockhash": self.world.blockhash(),
         }
@@ -138,20 +141,37 @@ def encoded(content: Any) -> str:
     return b64encode(json.dumps(content).encode()).decode()
 
 
+def payment_tokens(
+    facilitator: Facilitator, prices: Sequence[PriceSource], sol: SolSource | None = None
+) -> list[AcceptedToken]:
+    """Return the tokens that *facilitator* takes, at *prices*: its own, then USDC."""
+    accepted = (facilitator.terms, *facilitator.also)
+    return [
+        AcceptedToken(
+            terms=terms,
+            price_cache=PriceCache(
+                price, decimals=terms.decimals, clock=facilitator.clock, sol=sol
+            ),
+            name=name,
+            symbol=symbol,
+        )
+        for terms, price, (name, symbol) in zip(accepted, prices, NAMES, strict=False)
+    ]
+
+
 @asynccontextmanager
 async def opened(
     world: World, *, api: ApiConfig = RAISED, origin: str = ORIGIN, **changes: Any
 ) -> AsyncIterator[SellingApi]:
     """Open another process of the shop; *changes* are to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
+    usdc_price = MovablePrice()
     merchant = Merchant(
         facilitator=facilitator,
-        price_cache=PriceCache(price, decimals=6, clock=world.clock, sol=sol),
+        payment_tokens=payment_tokens(facilitator, [price, usdc_price], sol),
         rotations=world.stores[-1],
         adopter=world.adopter(),
         origin=origin,
-        asset_name="Scope",
-        asset_symbol="SCOPE",
     )
     async with running_service(
         world.path.parent,
@@ -160,7 +180,7 @@ async def opened(
         merchant=merchant,
         api=api,
     ) as service:
-        yield SellingApi(world, service, facilitator, price, sol)
+        yield SellingApi(world, service, facilitator, price, sol, usdc_price)
 
 
 @pytest.fixture

@@ -18,11 +18,10 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.core.checkout.merchant import Merchant
-from mintscope.core.payments.pricing.price_cache import PriceCache
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.shell.wiring.stores import Money
 from support.scenes.payments.payment_world import World, world_at
-from support.scenes.payments.selling_api import MovablePrice
+from support.scenes.payments.selling_api import MovablePrice, payment_tokens
 from support.scenes.website import Website, served_website, website
 
 SCRIPT: Final = """
@@ -151,25 +150,26 @@ class Shopfront:
 
 
 @asynccontextmanager
-async def shopfront(folder: Path, *, served: bool = True, **parts: Any) -> AsyncIterator[Shopfront]:
+async def shopfront(
+    folder: Path, *, served: bool = True, takes_usdc: bool = False, **parts: Any
+) -> AsyncIterator[Shopfront]:
     """Open the pages that sell, on the loopback address unless not *served*.
 
     parts    sections of the configuration
     """
     async with world_at(folder) as world:
-        price, pause = MovablePrice(), Pause()
+        also = [world.usdc_terms] if takes_usdc else []
+        price, usdc_price, pause = MovablePrice(), MovablePrice(), Pause()
 
         def merchant_of(money: Money) -> Merchant:
             world.secrets = Secrets.derive(money.pepper)
-            facilitator = world.facilitator(secrets=world.secrets)
+            facilitator = world.facilitator(secrets=world.secrets, also=also)
             return Merchant(
                 facilitator=facilitator,
-                price_cache=PriceCache(price, decimals=6, clock=world.clock),
+                payment_tokens=payment_tokens(facilitator, [price, usdc_price]),
                 rotations=world.stores[-1],
                 adopter=world.adopter(),
                 origin="https://shop.example",
-                asset_name="Scope",
-                asset_symbol="SCOPE",
             )
 
         parts |= {

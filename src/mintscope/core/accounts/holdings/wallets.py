@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Protocol
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.core.accounts.user import UserId
 
 WALLETS_MAX: Final = 20
@@ -30,12 +30,13 @@ class WalletPayment:
     """A payment of a wallet, as its receipt tells it.
 
     resource      what was paid for
-    amount        atoms of the payment token that were asked for
+    amount        atoms that were asked for
     paid          atoms that arrived; 0 until they have
     credit_count  that it bought; 0 for a request of its own
     state         pending, issued, failed or frozen
     reason        why it failed or is frozen
     settled_at    of the last change of its state; None: pending
+    asset         the token of its atoms; None: begun before two were taken at once
     """
 
     signature: Signature
@@ -48,6 +49,7 @@ class WalletPayment:
     reason: str | None
     begun_at: UnixMs
     settled_at: UnixMs | None
+    asset: Mint | None
 
 
 class WalletRows(Protocol):

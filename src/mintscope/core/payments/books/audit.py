@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Mint, Signature, UnixMs
 from mintscope.core.payments.books.invariants import SETTLED_AFTER_MS, Invariant, Violation
 from mintscope.core.payments.books.orphans import Orphan, OrphanBooks, Recognise
 from mintscope.core.payments.books.store import AuditBooks, TreasuryBooks
@@ -34,7 +34,10 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Checks what is new every minute, and everything when told."""
+    """Checks what is new every minute, and everything when told.
+
+    assets    whose treasury accounts are compared; None: the payment token's
+    """
 
     books: AuditBooks
     orphans: OrphanBooks
@@ -43,6 +46,7 @@ class Auditor:
     history: TreasuryHistory
     reconciler: Reconciler
     clock: Clock
+    assets: Sequence[Mint | None] = (None,)
     _entry_mark: int = 0  # the first audit of a process is a full one
 
     async def audit(self, *, full: bool = False) -> Sequence[Violation]:
@@ -69,18 +73,19 @@ class Auditor:
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
         if full:  # before any question: a node that is silent only delays it
-            scan = await self.treasury.scan(ScanScope.ALL)
-            if scan is None or scan.finished_at is not None:
-                await self.treasury.keep_scan(ScanScope.ALL, Scan())
+            for asset in self.assets:
+                scan = await self.treasury.scan(ScanScope.ALL, asset)
+                if scan is None or scan.finished_at is not None:
+                    await self.treasury.keep_scan(ScanScope.ALL, Scan(), asset)
         await self._settle_issued()
         doubted = await self.treasury.doubts(now=self.clock.now(), count_max=BATCH)
         await self._compare(doubted, violations)
-        await self._scan(
-            ScanScope.NEW, await self.treasury.scan(ScanScope.NEW) or Scan(), violations
-        )
-        scan = await self.treasury.scan(ScanScope.ALL)
-        if scan is not None and scan.finished_at is None:
-            await self._scan(ScanScope.ALL, scan, violations)
+        for asset in self.assets:
+            new = await self.treasury.scan(ScanScope.NEW, asset) or Scan()
+            await self._scan(ScanScope.NEW, asset, new, violations)
+            scan = await self.treasury.scan(ScanScope.ALL, asset)
+            if scan is not None and scan.finished_at is None:
+                await self._scan(ScanScope.ALL, asset, scan, violations)
 
     async def _settle_issued(self) -> None:
         """Look at what was issued and should be final by now; doubt what is not even then."""
@@ -91,17 +96,20 @@ class Auditor:
             await self.reconciler.look_at(late)
             await self.treasury.doubt(DoubtKind.ISSUED, late, now=self.clock.now())
 
-    async def _scan(self, scope: ScanScope, scan: Scan, violations: list[Violation]) -> None:
+    async def _scan(
+        self, scope: ScanScope, asset: Mint | None, scan: Scan, violations: list[Violation]
+    ) -> None:
         """Read on, a page at a time; whatever stops it, no page is read in vain."""
         for _ in range(PAGES_MAX[scope]):
-            page = await self.history.arrivals(after=scan.mark, before=scan.cursor)
+            page = await self.history.arrivals(asset, after=scan.mark, before=scan.cursor)
             if page.oldest is None:
-                await self.treasury.keep_scan(scope, scan.end(self.clock.now(), scope=scope))
+                ended = scan.end(self.clock.now(), scope=scope)
+                await self.treasury.keep_scan(scope, ended, asset)
                 return
             for start in range(0, len(page.succeeded), BATCH):
                 await self._compare(page.succeeded[start : start + BATCH], violations)
             scan = scan.go_on(page)
-            await self.treasury.keep_scan(scope, scan)
+            await self.treasury.keep_scan(scope, scan, asset)
 
     async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
         """Issue what *arrived* (<= BATCH) and is not issued, and note what cannot be."""
@@ -138,6 +146,7 @@ class Auditor:
             signature=signature,
             payer=None if found is None else found.verified.envelope.payer,
             amount=None if found is None else found.verified.amount,
+            asset=None if found is None else found.verified.asset,
             bought=None if found is None else found.offer.resource,
             found_at=now,
         )

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, Envelope, open_envelope
 from mintscope.core.payments.protocol.memo import find_flaw
@@ -39,13 +39,14 @@ Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: it carries 
 class Orphan(msgspec.Struct, frozen=True, kw_only=True):
     """A payment of ours without a row.
 
-    payer, amount, bought    by its quote; None where it carries none of ours
-    found_at                 by the first audit that met it
+    payer, amount, asset, bought    by its quote; None where it carries none of ours
+    found_at                        by the first audit that met it
     """
 
     signature: Signature
     payer: Wallet | None
     amount: int | None
+    asset: Mint | None
     bought: Resource | None
     found_at: UnixMs
 
@@ -79,11 +80,15 @@ def recognise(
 ) -> Recognised | None:
     """Return what the transaction *wire* has paid for, if it is a payment of one of *offers*.
 
+    terms    of one token; payments in another are not recognised
+
     Whenever it was quoted: it is on chain, so it was taken in time.
     """
     envelope = open_envelope(wire)
     if isinstance(envelope, Refused) or str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
         return None  # before any offer is tried: they may be many
+    if terms.treasury not in envelope.accounts:
+        return None
     memo, amount = find_memo(envelope), transferred(envelope)
     if memo is None or amount is None:
         return None

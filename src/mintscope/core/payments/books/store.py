@@ -6,7 +6,7 @@ Every verb raises ServiceUnavailable when the store does not answer.
 from collections.abc import Sequence
 from typing import Protocol
 
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Mint, Signature, UnixMs
 from mintscope.core.payments.books.invariants import Checked
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.store import FeesAtRisk
@@ -30,10 +30,13 @@ class AuditBooks(Protocol):
 class TreasuryBooks(Protocol):
     """How far the treasury's history has been compared, and what is still in doubt."""
 
-    async def scan(self, scope: ScanScope) -> Scan | None:
-        """Return how far the scan of *scope* has come, None where there was none."""
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none.
 
-    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
+        asset    whose treasury account is scanned; None: the payment token's
+        """
+
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
         """Remember how far the scan of *scope* has come."""
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
@@ -72,8 +75,11 @@ class AuditTurn(Protocol):
 class MaintenanceBooks(SalesState, Protocol):
     """What payment maintenance reads and measures, and the fee payer's balance that it keeps."""
 
-    async def scan(self, scope: ScanScope) -> Scan | None:
-        """Return how far the scan of *scope* has come, None where there was none."""
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none.
+
+        asset    whose treasury account is scanned; None: the payment token's
+        """
 
     async def fund_mark(self) -> int:
         """Return the mark after which the fee payer's balance is to be read."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Mint, Signature, UnixMs
 
 
 class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,8 +29,13 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
 class TreasuryHistory(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
 
-    async def arrivals(self, *, after: Signature | None, before: Signature | None) -> Arrivals:
-        """Return a page of what came after *after* and before *before*; None for no such bound."""
+    async def arrivals(
+        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
+    ) -> Arrivals:
+        """Return a page of what came after *after* and before *before*; None for no such bound.
+
+        asset    whose treasury account; None: the payment token's
+        """
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         """Say of each whether it is a payment that we signed: the fee is ours, and it paid us.

@@ -74,6 +74,10 @@ class Envelope:
         """Say whether it is *fee_payer* that would pay for landing it."""
         return self.accounts[FEE_PAYER_AT] == fee_payer
 
+    def lacks_only(self, fee_payer: Pubkey) -> bool:
+        """Say whether the signature of *fee_payer*, whose key may be new, makes it complete."""
+        return self.is_signed_by_payer() and self.is_sponsored_by(fee_payer)
+
     def sign(self, fee_payer: Keypair) -> Signed:
         """Add our signature; the same message always gets the same one.
 

@@ -123,11 +123,25 @@ def parse_identifier(text: str) -> str:
 
 
 def encode_required(
-    requirement: Requirement, *, origin: str, error: str, advert: Advert | None = None
+    *requirements: Requirement, origin: str, error: str, advert: Advert | None = None
 ) -> str:
-    """Write PAYMENT-REQUIRED; *origin* as in `https://api.example`, from configuration."""
+    """Write PAYMENT-REQUIRED: the ways to pay for one resource, the seller's preferred first.
+
+    origin    as in `https://api.example`, from configuration
+    """
+    return _encode(
+        PaymentRequired(
+            error=error,
+            resource=_resource(origin + requirements[0].resource, advert),
+            accepts=[_accepted(each) for each in requirements],
+            extensions=_IDENTIFIER_OFFER | ({} if advert is None else {BAZAAR: advert.bazaar}),
+        )
+    )
+
+
+def _accepted(requirement: Requirement) -> PaymentRequirements:
     terms = requirement.terms
-    accepts = PaymentRequirements(
+    return PaymentRequirements(
         scheme=SCHEME,
         network=terms.network,
         asset=terms.asset,
@@ -135,14 +149,6 @@ def encode_required(
         pay_to=terms.pay_to,
         max_timeout_seconds=HELD_OPEN_S,
         extra={"feePayer": terms.fee_payer, "decimals": terms.decimals, "memo": requirement.memo},
-    )
-    return _encode(
-        PaymentRequired(
-            error=error,
-            resource=_resource(origin + requirement.resource, advert),
-            accepts=[accepts],
-            extensions=_IDENTIFIER_OFFER | ({} if advert is None else {BAZAAR: advert.bazaar}),
-        )
     )
 
 

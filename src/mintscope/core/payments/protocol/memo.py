@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.protocol.requirement import Resource, Terms
+from mintscope.core.payments.protocol.requirement import Requirement, Resource, Terms
 
 VALID_S: Final = 120
 NONCE_BYTES: Final = 8
@@ -47,6 +47,14 @@ def write_memo(  # noqa: PLR0913  one argument per thing that is bound
     head = _VERSION + (now // 1000 + VALID_S).to_bytes(4) + nonce
     mac = _mac(key, head, terms=terms, resource=resource, amount=amount)
     return urlsafe_b64encode(head + mac).decode()
+
+
+def quote(  # noqa: PLR0913  as above
+    key: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs, nonce: bytes
+) -> Requirement:
+    """Return the demand for *amount* atoms, with its memo."""
+    memo = write_memo(key, terms=terms, resource=resource, amount=amount, now=now, nonce=nonce)
+    return Requirement(terms=terms, resource=resource, amount=amount, memo=memo)
 
 
 def find_flaw(  # noqa: PLR0913  as above

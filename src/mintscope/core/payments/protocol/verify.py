@@ -18,7 +18,7 @@ import msgspec
 from solders.instruction import CompiledInstruction
 from solders.pubkey import Pubkey
 
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, PAYER_AT, Envelope
 from mintscope.core.payments.protocol.memo import Flaw, find_flaw, nonce_of, quoted_at
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
@@ -55,6 +55,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     envelope: Envelope
+    asset: Mint
     amount: int
     source: Pubkey
     fee_lamports: int
@@ -96,6 +97,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
         return Refused(RefusalReason.SIGNATURE)
     return Verified(
         envelope=envelope,
+        asset=asked.terms.asset,
         amount=asked.amount,
         source=source,
         fee_lamports=fee_lamports,

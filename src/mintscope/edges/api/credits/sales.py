@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from mintscope.base.clock import Clock
 from mintscope.base.errors import InvalidBundle, MissingToken, PriceUnavailable
 from mintscope.base.time import DAY_S
-from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.merchant import AcceptedToken, Merchant
 from mintscope.core.checkout.order import bundle_order
 from mintscope.core.credits.ledger import CreditLedger, Statement
 from mintscope.core.payments.answer import Contradiction
@@ -25,6 +25,7 @@ from mintscope.edges.api.wire import (
     DayLine,
     History,
     HistoryLine,
+    PricedIn,
     Purchase,
     success,
 )
@@ -57,17 +58,16 @@ class CreditRoutes:
         await self.gate.admit(request)
         if self.merchant is None:
             raise PriceUnavailable(NO_SALES)
-        price_list = await self.merchant.price_cache.price_list()
-        terms = self.merchant.facilitator.terms
-        currency = Currency(
-            asset=terms.asset,
-            name=self.merchant.asset_name,
-            network=terms.network,
-            decimals=terms.decimals,
-            symbol=self.merchant.asset_symbol,
-        )
-        lines = [_line(price_list, bundle) for bundle in BUNDLES]
+        first, *others = [
+            (_currency(token), [_line(price_list, bundle) for bundle in BUNDLES])
+            for token, price_list in await self.merchant.priced()
+        ]
+        currency, lines = first
         bundles = Bundles(bundles=lines, currency=currency)
+        if others:
+            bundles.also = [
+                PricedIn(currency=currency, bundles=lines) for currency, lines in others
+            ]
         return success(request, bundles, at=self.clock.now())
 
     async def buy(self, request: Request) -> Response:
@@ -143,6 +143,16 @@ def _bundle(request: Request) -> Bundle:
     if len(sizes) > 1:
         raise InvalidBundle(f"expected one bundle; there were {len(sizes)}")
     return parse_bundle(sizes[0] if sizes else None)
+
+
+def _currency(token: AcceptedToken) -> Currency:
+    return Currency(
+        asset=token.terms.asset,
+        name=token.name,
+        network=token.terms.network,
+        decimals=token.terms.decimals,
+        symbol=token.symbol,
+    )
 
 
 def _line(price_list: PriceList, bundle: Bundle) -> BundleLine:

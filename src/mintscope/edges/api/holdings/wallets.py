@@ -168,4 +168,5 @@ def _line(payment: WalletPayment) -> PaymentLine:
         reason=payment.reason,
         begun_at=payment.begun_at // 1000,
         settled_at=None if payment.settled_at is None else payment.settled_at // 1000,
+        asset=payment.asset,
     )

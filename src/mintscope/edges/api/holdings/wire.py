@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from mintscope.base.primitives import ADDRESS, SIGNATURE, about
+from mintscope.base.solana import USDC
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.api.wire import (
     EXAMPLE_CHALLENGE,
@@ -164,6 +165,10 @@ class PaymentLine(Wire):
     begun_at: Annotated[int, about("When it was sent, Unix seconds.", 1_763_460_000)]
     settled_at: Annotated[
         int | None, about("When it settled, Unix seconds; null: pending.", 1_763_460_001)
+    ]
+    asset: Annotated[
+        str | None,
+        about("The mint of the token it was made in; null: made before that was kept.", USDC),
     ]
 
 

@@ -20,6 +20,7 @@ from mintscope.base.errors import (
     ServiceUnavailable,
 )
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
+from mintscope.core.checkout.merchant import AcceptedToken
 from mintscope.core.checkout.proposal import NotProposed, Proposal
 from mintscope.core.checkout.refusal import CheckoutRefused
 from mintscope.core.payments.demand import Credits, Wanted
@@ -76,9 +77,9 @@ class BuyPages:
     async def propose(self, request: PageRequest) -> PageResponse:
         """Write out the payment for the wallet that is connected."""
         bundle, key = _bundle(request), _key(request)
-        payer = _wallet(request)
+        payer, asset = _wallet(request), self._token(request).terms.asset
         try:
-            found = await self._sales.propose(bundle, payer, key)
+            found = await self._sales.propose(bundle, payer, key, asset)
         except PriceUnavailable:
             return await self._tell(request, bundle, words.NO_PRICE)
         except ServiceUnavailable:
@@ -135,12 +136,18 @@ class BuyPages:
         told = told._replace(title=told.title.format(symbol=symbol), text=text)
         return Page("sales/outcome.html", facts | {"told": told}, status=told.status)
 
+    def _token(self, request: PageRequest) -> AcceptedToken:
+        """Return the token that is asked for; the payment token, where none is."""
+        asked = request.form.text("asset") or request.query_params.text("asset")
+        return self._sales.merchant.payment_token(asked)
+
     async def _facts(self, request: PageRequest, bundle: Bundle) -> dict[str, Any]:
         """Return what every page about *bundle* tells; *amount* is None without a price."""
         merchant = self._sales.merchant
-        terms, amount, most = merchant.facilitator.terms, None, None
+        token = self._token(request)
+        terms, amount, most = token.terms, None, None
         try:
-            price_list = await merchant.price_cache.price_list()
+            price_list = await token.price_cache.price_list()
         except PriceUnavailable:
             pass  # the price in USD stands
         else:
@@ -155,7 +162,8 @@ class BuyPages:
             "amount": amount,
             "most": most,
             "into": _into(request),
-            "symbol": merchant.asset_symbol,
+            "symbol": token.symbol,
+            "others": [each for each in merchant.payment_tokens if each is not token],
             "terms": terms,
             "chain": CHAINS.get(terms.network, terms.network),
             "has_usual_terms": (terms.decimals, terms.token_program, terms.network)

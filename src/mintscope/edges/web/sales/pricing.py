@@ -43,11 +43,13 @@ class PricingPages:
 
     async def show(self, _request: PageRequest) -> PageResponse:
         """Show what everything costs now."""
-        price_list, symbol = None, ""
+        price_list, symbol, beside = None, "", ""
         if self._sales is not None:
-            symbol = self._sales.merchant.asset_symbol
+            token, *others = self._sales.merchant.payment_tokens
+            beside = "".join(f" or {each.symbol}" for each in others)
+            symbol = token.symbol
             with suppress(PriceUnavailable):  # prices in USD stand
-                price_list = await self._sales.merchant.price_cache.price_list()
+                price_list = await token.price_cache.price_list()
         request = None if price_list is None else _tokens(price_list.request, price_list)
         facts: dict[str, Any] = {
             "bundles": [_line(bundle, price_list) for bundle in BUNDLES],
@@ -55,6 +57,7 @@ class PricingPages:
             "request_tokens": request,
             "quoted_at": None if price_list is None else price_list.quote.observed_at,
             "symbol": symbol,
+            "beside": beside,
             "is_sold": self._sales is not None,
             "costs": COSTS,
         }

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from solders.pubkey import Pubkey
 
+from mintscope.base.primitives import Mint
 from mintscope.core.checkout.checkout import Checkout
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import Order, bundle_order
@@ -15,7 +16,7 @@ from mintscope.core.payments.pricing.price_list import Bundle
 from mintscope.core.payments.protocol.envelope import open_envelope
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.protocol.requirement import SCHEME, Resource
+from mintscope.core.payments.protocol.requirement import SCHEME, Resource, Terms
 from mintscope.core.payments.protocol.verify import transferred
 
 
@@ -32,13 +33,15 @@ class CreditSales:
     resource: Callable[[Bundle], Resource]
     expect_open: Callable[[], Awaitable[None]]
 
-    async def propose(self, bundle: Bundle, payer: Pubkey, key: str) -> Proposal | NotProposed:
-        """Write out the payment that *payer* must sign, quoted to the holder of *key*.
+    async def propose(
+        self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint
+    ) -> Proposal | NotProposed:
+        """Write out the payment in *asset* that *payer* must sign, quoted to the holder of *key*.
 
         Raises PriceUnavailable, and ServiceUnavailable while nothing is sold.
         """
         await self.expect_open()
-        return await propose(self.merchant, self._order(bundle, key), payer)
+        return await propose(self.merchant, self._order(bundle, key), payer, asset)
 
     async def pay(
         self,
@@ -55,14 +58,14 @@ class CreditSales:
         address    the client's
         Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable
         """
-        terms = self.merchant.facilitator.terms
+        terms, amount = self._paid(transaction)
         presented = Presented(
             transaction=transaction,
             scheme=SCHEME,
             network=terms.network,
             asset=terms.asset,
             pay_to=terms.pay_to,
-            amount=_amount(transaction),
+            amount=amount,
             identifier=None,
         )
         order = self._order(bundle, key)
@@ -72,8 +75,12 @@ class CreditSales:
     def _order(self, bundle: Bundle, key: str) -> Order:
         return replace(bundle_order(self.resource(bundle), bundle), key=key)
 
-
-def _amount(transaction: bytes) -> int:
-    """Return the atoms that *transaction* pays; 0, which no quote is for, where it pays nothing."""
-    envelope = open_envelope(transaction)
-    return 0 if isinstance(envelope, Refused) else transferred(envelope) or 0
+    def _paid(self, transaction: bytes) -> tuple[Terms, int]:
+        """Return the terms and the atoms of *transaction*; 0, which no quote is for, of none."""
+        envelope, terms = open_envelope(transaction), self.merchant.facilitator.terms
+        if isinstance(envelope, Refused):
+            return terms, 0
+        for each in self.merchant.payment_tokens:
+            if each.terms.treasury in envelope.accounts:
+                terms = each.terms
+        return terms, transferred(envelope) or 0

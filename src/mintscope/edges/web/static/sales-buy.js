@@ -13,7 +13,7 @@
   const DOUBT_MS = 180000;
   const sayings = document.getElementById("sayings");
   if (!sayings) return;
-  const { bundle, into, chain } = sayings.dataset;
+  const { bundle, into, chain, asset } = sayings.dataset;
   let abandon = () => {}; // gives up what the wallet was asked
   let askNow = () => {}; // ends a pause
   let isUnsaved = false; // a credit token is on the page, and nowhere else
@@ -103,7 +103,7 @@
     const { address } = account;
     let answer;
     try {
-      answer = await post(`/buy/${bundle}/terms`, { wallet: address, key });
+      answer = await post(`/buy/${bundle}/terms`, { wallet: address, key, asset });
     } catch {
       return say("offline");
     }
@@ -114,7 +114,7 @@
     if (!signed) return undefined;
     if (kept()) return say("elsewhere");
     const purchase = {
-      key, bundle, into, transaction: textOf(signed), signedAt: Date.now(), isLost: false,
+      key, bundle, into, asset, transaction: textOf(signed), signedAt: Date.now(), isLost: false,
     };
     keep(purchase);
     return send(purchase);
@@ -145,8 +145,8 @@
     for (;;) {
       let answer = null;
       try {
-        const { key, transaction } = purchase;
-        answer = await post(`/buy/${purchase.bundle}`, { key, transaction, into: purchase.into });
+        const { key, transaction, into, asset } = purchase;
+        answer = await post(`/buy/${purchase.bundle}`, { key, transaction, into, asset });
       } catch {
         // No answer: it may have arrived.
       }

@@ -9,7 +9,7 @@ import warnings
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 import httpx
 import typer
 from solders.keypair import Keypair
+from solders.pubkey import Pubkey
 from x402.http.utils import decode_payment_required_header
 from x402.schemas import PaymentRequired, SettleResponse
 
@@ -35,6 +36,7 @@ PRICE_LOOK_S: Final = 1.0
 PRICE_LOOKS_MAX: Final = 15  # half of what a client may ask in a minute
 LAMPORTS: Final = 10**9
 ATOMS: Final = 1_000 * 10**PAYMENT_DECIMALS
+USDC_ATOMS: Final = 10**6
 ATOMS_PER_PAYMENT: Final = 10 * 10**PAYMENT_DECIMALS
 BUNDLE: Final = 10
 OFFICIAL: Final = find_spec("solana") is not None  # without it the official client cannot pay
@@ -51,10 +53,16 @@ class BuyerTask:
     origin: str
     rpc_url: str
     genesis: Genesis
+    paid_in: Pubkey | None = None
+
+    @property
+    def asset(self) -> Pubkey:
+        """The mint of what it pays in: the payment token, unless it is told another."""
+        return self.paid_in or self.genesis.mint
 
     @property
     def wallet(self) -> Keypair:
-        """The buyer's key: it has a SOL and 1,000 tokens, from the faucet."""
+        """The buyer's key: it has a SOL, 1,000 tokens and 1 USDC, from the faucet."""
         return self.genesis.key("buyer")
 
 
@@ -77,6 +85,8 @@ async def _buy(task: BuyerTask) -> None:
         async with _paying(task) as paying:
             _tell_report(path, await paying.get(path))
             token = _tell_purchase(await paying.post(f"/v1/credits/purchase?bundle={BUNDLE}"))
+        async with _paying(replace(task, paid_in=task.genesis.usdc)) as paying:
+            _tell_report(path, await paying.get(path), "in USDC")
         bearer = {"Authorization": f"Bearer {token}"}
         left = [_left(await http.get(path, headers=bearer)) for _ in range(BUNDLE)]
         typer.echo(f"  GET the same {BUNDLE} times with the token\n    200, credits left: {left}")
@@ -101,7 +111,7 @@ async def _fund(task: BuyerTask) -> None:
     tokens = str(task.genesis.tokens_of(task.wallet.pubkey()))
     confirmed = {"commitment": "confirmed", "encoding": "base64"}
     async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
-        await _call(http, task.rpc_url, "devchain_faucet", wallet, LAMPORTS, ATOMS)
+        await _call(http, task.rpc_url, "devchain_faucet", wallet, LAMPORTS, ATOMS, USDC_ATOMS)
         for _ in range(LOOKS_MAX):
             found = await _call(http, task.rpc_url, "getAccountInfo", tokens, confirmed)
             if found["value"] is not None:
@@ -127,7 +137,7 @@ async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
         return
     pin = Pin(
         network=MAINNET,
-        asset=Mint(str(task.genesis.mint)),
+        asset=Mint(str(task.asset)),
         decimals=PAYMENT_DECIMALS,
         pay_to=Wallet(str(task.genesis.treasury.pubkey())),
     )
@@ -153,7 +163,7 @@ def _official(task: BuyerTask) -> httpx.AsyncClient:
     client = x402Client()
     register_exact_svm_client(client, KeypairSigner(task.wallet), rpc_url=task.rpc_url)
     asset = SpendControlAsset(
-        network=MAINNET, asset=str(task.genesis.mint), max_amount_per_payment=str(ATOMS_PER_PAYMENT)
+        network=MAINNET, asset=str(task.asset), max_amount_per_payment=str(ATOMS_PER_PAYMENT)
     )
     client.set_spend_controls({"allowed_assets": [asset]})
     return x402HttpxClient(client, base_url=task.origin, timeout=TIMEOUT_S)
@@ -166,7 +176,7 @@ def _tell_demand(path: str, answer: httpx.Response) -> None:
     required = decode_payment_required_header(answer.headers[PAYMENT_REQUIRED])
     if not isinstance(required, PaymentRequired):
         raise DemoFailed("expected x402 version 2")
-    (offer,) = required.accepts
+    offer, *_ = required.accepts
     typer.echo(f"  GET {path}\n    402 PAYMENT_REQUIRED, and PAYMENT-REQUIRED says")
     for name, value in {
         "amount": f"{offer.amount} atoms, {_tokens(int(offer.amount))}",
@@ -179,10 +189,13 @@ def _tell_demand(path: str, answer: httpx.Response) -> None:
         typer.echo(f"      {name:9} {value}")
 
 
-def _tell_report(path: str, answer: httpx.Response) -> None:
+def _tell_report(path: str, answer: httpx.Response, how: str = "") -> None:
     _expect(answer, httpx.codes.OK)
     price = answer.json()["data"]["price"]["usd"]
-    typer.echo(f"  GET {path}, paid\n    200, price {price:.2f} USD, settled by {_receipt(answer)}")
+    paid = f"paid {how}".strip()
+    typer.echo(
+        f"  GET {path}, {paid}\n    200, price {price:.2f} USD, settled by {_receipt(answer)}"
+    )
 
 
 def _tell_purchase(answer: httpx.Response) -> str:

@@ -131,6 +131,7 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
         "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(genesis.fee_payer),
         "MINTSCOPE_PAYMENTS__PRICE_SOURCE": "market",
         "MINTSCOPE_PAYMENTS__POOLS": pools,
+        "MINTSCOPE_PAYMENTS__ALSO_USDC": "true",
     }
 
 

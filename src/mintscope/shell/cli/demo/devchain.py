@@ -115,16 +115,18 @@ def faucet(
     ],
     sol: Annotated[str, typer.Option(metavar="AMOUNT", help="How much SOL.")] = "1",
     tokens: Annotated[str, typer.Option(metavar="AMOUNT", help="How many payment tokens.")] = "100",
+    usdc: Annotated[str, typer.Option(metavar="AMOUNT", help="How many USDC.")] = "0",
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Give a wallet SOL and payment tokens of a running devchain."""
+    """Give a wallet SOL, payment tokens and USDC of a running devchain."""
     try:
         Pubkey.from_string(wallet)
     except ValueError:
         raise typer.BadParameter(f"expected a Solana address, was {wallet[:50]!r}") from None
     lamports = _units(sol, LAMPORTS_PER_SOL, GIFT_LAMPORTS_MAX, "--sol")
     atoms = _units(tokens, ATOMS_PER_TOKEN, GIFT_ATOMS_MAX, "--tokens")
-    print(_call(url, "devchain_faucet", wallet, lamports, atoms))
+    usdc_atoms = _units(usdc, ATOMS_PER_TOKEN, GIFT_ATOMS_MAX, "--usdc")
+    print(_call(url, "devchain_faucet", wallet, lamports, atoms, usdc_atoms))
 
 
 @app.command()

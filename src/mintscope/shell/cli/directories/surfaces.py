@@ -155,7 +155,7 @@ def _sold(visitor: Visitor) -> Iterator[Finding]:
     if not priced:
         yield _wrong(f"{OPENAPI} says of no route what it costs (x-payment-info)", PROXY)
     if not {str(each.get("asset")) for each in sold.get("payment", ())} & {USDC, USDT}:
-        fix = "directories other than pay.sh do not mind; else sell for USDC: payments.asset"
+        fix = "directories other than pay.sh do not mind; else set payments.also_usdc"
         yield _wrong("neither USDC nor USDT is taken, which pay.sh demands", fix)
 
 

@@ -1,6 +1,6 @@
 """Checks payments: fee payer, payment token, treasury, price and sales."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -15,6 +15,13 @@ from mintscope.core.payments.store import Budget
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring import payments as wiring
+from mintscope.shell.wiring.selling.prices import price_source
+from mintscope.shell.wiring.selling.terms import (
+    CannotSell,
+    accepted_terms,
+    fee_payer_of,
+    known_terms,
+)
 from mintscope.shell.wiring.stores import OTHERS, market_place, money_place, open_market, open_money
 
 SOL: Final = 10**9
@@ -27,9 +34,10 @@ def check_payments(config: Config) -> Iterator[Finding]:
         yield ok("payments: not enabled; set payments.enabled to sell")
         return
     try:
-        fee_payer = wiring.fee_payer_of(payments)
-        terms = wiring.terms_of(payments, fee_payer)
-    except (UnusableKeypair, wiring.CannotSell) as error:
+        fee_payer = fee_payer_of(payments)
+        known = known_terms(payments, fee_payer)
+        accepted = accepted_terms(payments, known)
+    except (UnusableKeypair, CannotSell) as error:
         yield fail(f"payments: {error}", "`solana-keygen new -o FILE` makes a key for fees")
         return
     file = payments.fee_payer_file
@@ -37,22 +45,24 @@ def check_payments(config: Config) -> Iterator[Finding]:
         yield warn(f"payments: {file} is open to other users", f"chmod 600 {file}")
     else:
         yield ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
-    yield from collect(_check_chain(config, terms))
+    yield from collect(_check_chain(config, accepted))
     yield from collect(_check_price(config))
     yield from collect(_check_sales(config))
 
 
-async def _check_chain(config: Config, terms: Terms) -> AsyncIterator[Finding]:
-    async with wiring.open_settlement(config.chain, terms, SystemClock()) as chain:
+async def _check_chain(config: Config, accepted: Sequence[Terms]) -> AsyncIterator[Finding]:
+    terms = accepted[0]
+    async with wiring.open_settlement(config.chain, accepted, SystemClock()) as chain:
         try:
-            await chain.expect_usable()
-            yield ok(f"payments: token {terms.asset} and treasury account {terms.treasury}")
+            for each in accepted:
+                await chain.expect_usable(each.asset)
+                yield ok(f"payments: token {each.asset} and treasury account {each.treasury}")
             lamports = await chain.lamports(terms.fee_payer)
             wiring.expect_funds(lamports, terms.fee_payer)
         except ChainUnavailable as error:
             yield fail(f"payments: the node does not answer: {error}", "see its line above")
             return
-        except (UnusablePaymentToken, wiring.CannotSell) as error:
+        except (UnusablePaymentToken, CannotSell) as error:
             yield Finding(Level.FAIL, f"payments: {error}")
             return
     what = f"payments: {lamports / SOL:g} SOL for network fees"
@@ -71,7 +81,7 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
         yield ok("payments: the price comes with the market, after the first start")
         return
     async with open_market(config) as market, AsyncExitStack() as stack:
-        source = wiring.price_source(config.payments, endpoint, market.reader, stack)
+        source = price_source(config.payments, endpoint, market.reader, stack)
         found = await source.read(SystemClock().now())
     if isinstance(found, Doubt):
         yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.core.accounts.holdings.wallets import LinkedWallet, WalletPayment
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.database import Database
@@ -19,7 +19,8 @@ SELECT CAST(?2 AS bigint), wallet, linked_at FROM linked_wallet WHERE "user" = ?
 """
 FORGET: Final = 'DELETE FROM linked_wallet WHERE "user" = ?'
 PAYMENTS: Final = f"""
-SELECT signature, payer, resource, amount, paid, credits, state, reason, begun_at, resolved_at
+SELECT signature, payer, resource, amount, paid, credits, state, reason, begun_at, resolved_at,
+       asset
   FROM payment
  WHERE payer IN (SELECT wallet FROM linked_wallet WHERE "user" = ?1)
    AND (begun_at < coalesce(?2, {NO_END}) OR (begun_at = ?2 AND signature < ?3))
@@ -65,6 +66,7 @@ class SqlWalletRows:
                 reason=row[7],
                 begun_at=UnixMs(row[8]),
                 settled_at=None if row[9] is None else UnixMs(row[9]),
+                asset=None if row[10] is None else Mint(row[10]),
             )
             for row in found
         ]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import Signature, UnixMs
+from mintscope.base.primitives import Mint, Signature, UnixMs
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.books.invariants import (
@@ -156,13 +156,13 @@ class SqlPaymentBooks:
         """Compare payments, entries, balances and doubts as of one moment."""
         return await self._run(lambda: self._check(after_entry))
 
-    async def scan(self, scope: ScanScope) -> Scan | None:
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
-        return await self._run(lambda: self._scan(scope))
+        return await self._run(lambda: self._scan(_scan_name(scope, asset)))
 
-    async def keep_scan(self, scope: ScanScope, scan: Scan) -> None:
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
         """Remember how far the scan of *scope* has come."""
-        values = (scope, scan.mark, scan.head, scan.cursor, scan.finished_at)
+        values = (_scan_name(scope, asset), scan.mark, scan.head, scan.cursor, scan.finished_at)
         await self._write(KEEP_SCAN, values)
 
     async def unsettled(
@@ -253,8 +253,8 @@ class SqlPaymentBooks:
             ]
             return Checked(violations, int(self._db.execute(NEWEST_ENTRY).get))
 
-    def _scan(self, scope: ScanScope) -> Scan | None:
-        row = self._db.execute(SCAN, (scope,)).fetchone()
+    def _scan(self, name: str) -> Scan | None:
+        row = self._db.execute(SCAN, (name,)).fetchone()
         return None if row is None else Scan(*row)
 
     def _signatures(self, statement: str, values: tuple[int, ...]) -> list[Signature]:
@@ -280,3 +280,8 @@ class SqlPaymentBooks:
                 return await asyncio.to_thread(job)
         except (DatabaseError, TimeoutError) as cause:
             raise ServiceUnavailable("The books cannot be read.") from cause
+
+
+def _scan_name(scope: ScanScope, asset: Mint | None) -> str:
+    """Return what the scan is kept as; that of the payment token is as old as its table."""
+    return scope if asset is None else f"{scope}:{asset}"

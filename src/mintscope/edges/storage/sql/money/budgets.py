@@ -27,10 +27,13 @@ SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
 
 QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
 
-# What the simulation of a payment cannot have seen leave the payer's account.
+# What the simulation of a payment cannot have seen leave the payer's account of its token; of a
+# payment whose token was not kept, any.
 RESERVED: Final = """
-SELECT (SELECT coalesce(sum(amount), 0) FROM payment WHERE state = 'pending' AND payer = ?1)
-     + (SELECT coalesce(sum(amount), 0) FROM payment WHERE resolved > ?2 AND payer = ?1)
+SELECT (SELECT coalesce(sum(amount), 0) FROM payment
+         WHERE state = 'pending' AND payer = ?1 AND coalesce(asset, ?3) = ?3)
+     + (SELECT coalesce(sum(amount), 0) FROM payment
+         WHERE resolved > ?2 AND payer = ?1 AND coalesce(asset, ?3) = ?3)
 """
 
 _CONDUCT: Final = """
@@ -102,7 +105,8 @@ class Budgets:
             return KeyTaken()
         if self._db.execute(QUOTE_IS_USED, (pending.quote,)).get:
             return QuoteUsed()
-        if self._db.execute(RESERVED, (payment.payer, pending.mark)).get > pending.balance_after:
+        account = (payment.payer, pending.mark, payment.asset)
+        if self._db.execute(RESERVED, account).get > pending.balance_after:
             return Overdrawn(RefusalReason.FUNDS)
         payer = self._conduct(CONDUCT_OF_PAYER, payment.payer, payment.begun_at)
         excess = self._find_excess(pending, payer)

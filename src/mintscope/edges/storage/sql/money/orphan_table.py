@@ -5,21 +5,21 @@ from typing import Final
 
 import msgspec
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.storage.database import Database, marks
 
 NOTE: Final = """
-INSERT INTO orphan (signature, payer, amount, bought, found_at) VALUES (?, ?, ?, ?, ?)
+INSERT INTO orphan (signature, payer, amount, asset, bought, found_at) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING
 """
 SETTLED: Final = """
 SELECT signature FROM orphan WHERE acknowledged_at IS NOT NULL AND signature IN ({marks})
 """
 OPEN: Final = """
-SELECT signature, payer, amount, bought, found_at FROM orphan
+SELECT signature, payer, amount, asset, bought, found_at FROM orphan
  WHERE acknowledged_at IS NULL
    AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
  ORDER BY found_at, signature
@@ -45,7 +45,8 @@ class OrphanTable:
     def note(self, orphans: Sequence[Orphan]) -> list[Signature]:
         """Keep *orphans*; return those that are settled."""
         for each in orphans:
-            row = (each.signature, each.payer, each.amount, each.bought, each.found_at)
+            found = (each.payer, each.amount, each.asset, each.bought, each.found_at)
+            row = (each.signature, *found)
             self._db.execute(NOTE, row)
         names = [each.signature for each in orphans]
         settled = self._db.execute(SETTLED.format(marks=marks(names)), names)
@@ -58,10 +59,11 @@ class OrphanTable:
                 signature=Signature(str(signature)),
                 payer=None if payer is None else Wallet(str(payer)),
                 amount=None if amount is None else int(amount),
+                asset=None if asset is None else Mint(str(asset)),
                 bought=None if bought is None else Resource(str(bought)),
                 found_at=UnixMs(int(found_at)),
             )
-            for signature, payer, amount, bought, found_at in self._db.execute(OPEN)
+            for signature, payer, amount, asset, bought, found_at in self._db.execute(OPEN)
         ]
 
     def acknowledge(

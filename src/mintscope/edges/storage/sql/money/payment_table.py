@@ -33,9 +33,9 @@ MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
 BEGIN: Final = """
 INSERT INTO payment (
     message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
-    account, key_hash, fee_lamports, last_valid_height, begun_at, lease_until, quote, state, paid,
-    final)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
+    account, key_hash, fee_lamports, last_valid_height, begun_at, asset, lease_until, quote, state,
+    paid, final)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
 """
 
 IS_ACKNOWLEDGED: Final = """

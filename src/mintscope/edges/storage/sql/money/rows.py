@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.base.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 from mintscope.core.payments.payment import NewToken, PaidItem, PaidReport, Payment, State, TopUp
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
@@ -15,7 +15,7 @@ SqlValue = str | bytes | int | None
 # A token that holds what it was given has not been used; or all of it was given back.
 COLUMNS: Final = """
 message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
-account, key_hash, fee_lamports, last_valid_height, begun_at, state, paid, reason, final,
+account, key_hash, fee_lamports, last_valid_height, begun_at, asset, state, paid, reason, final,
 token_hash IS NOT NULL AND state = 'issued' AND (holder <> account OR credits <> (
     SELECT balance FROM credit_account WHERE id = payment.account)), missed_height
 """
@@ -35,12 +35,13 @@ def payment_of(row: Sequence[Any]) -> Payment:
         fee_lamports=row[12],
         last_valid_height=row[13],
         begun_at=UnixMs(row[14]),
-        state=State(row[15]),
-        paid=row[16],
-        reason=None if row[17] is None else RefusalReason(row[17]),
-        final=bool(row[18]),
-        touched=bool(row[19]),
-        missed_height=row[20],
+        asset=None if row[15] is None else Mint(row[15]),
+        state=State(row[16]),
+        paid=row[17],
+        reason=None if row[18] is None else RefusalReason(row[18]),
+        final=bool(row[19]),
+        touched=bool(row[20]),
+        missed_height=row[21],
     )
 
 
@@ -68,6 +69,7 @@ def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
         payment.fee_lamports,
         payment.last_valid_height,
         payment.begun_at,
+        payment.asset,
     )
 
 

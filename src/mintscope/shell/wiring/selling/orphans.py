@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 from mintscope.base.clock import Clock
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.adopter import Adopter
-from mintscope.core.payments.books.orphans import Recognised, recognise
+from mintscope.core.payments.books.orphans import Recognised, SoldItem, recognise
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.edges.api.offers import bundle_offers, report_offers
@@ -16,11 +16,18 @@ from mintscope.shell.wiring.stores import Money
 
 
 def adopter_of(
-    chain: RpcSettlement, terms: Terms, money: Money, reader: LogReader, clock: Clock
+    chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
-    """Build what adopts payments; reports are recognised of those mints that are tracked."""
+    """Build what adopts payments; reports are recognised of those mints that are tracked.
+
+    known    the terms of every token that may have been paid with
+    """
     secrets = Secrets.derive(money.pepper)
-    recognised = partial(recognise, terms=terms, quote_key=secrets.quote)
+
+    def recognised(wire: bytes, offers: Iterable[SoldItem]) -> Recognised | None:
+        sold = list(offers)
+        found = (recognise(wire, sold, terms=each, quote_key=secrets.quote) for each in known)
+        return next((each for each in found if each is not None), None)
 
     async def recognised_anywhere(wire: bytes) -> Recognised | None:
         found = recognised(wire, bundle_offers())

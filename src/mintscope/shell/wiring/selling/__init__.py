@@ -1,0 +1,1 @@
+"""What selling is made of: terms, prices, what recognises payments."""
