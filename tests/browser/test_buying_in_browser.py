@@ -1,5 +1,6 @@
 """A purchase from a wallet in the browser: who pays has credits, and pays once."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -237,9 +238,19 @@ async def test_a_page_that_is_lost_finds_its_purchase_again_whatever_wallet_is_t
     async with visiting(chromium, shop.site.origin) as buyer:
         payer, other = shop.wallet("first"), shop.wallet("second")
 
-        await buyer.page.route("**/buy/10", lose)
+        arrived = asyncio.Event()
+
+        async def hold(route: Route) -> None:
+            if route.request.method == "POST":
+                await route.fetch()
+                arrived.set()  # the page is closed before it hears of it
+            else:
+                await route.continue_()
+
+        await buyer.page.route("**/buy/10", hold)
         await begin(buyer, payer)
-        await state(buyer, "lost")
+        await arrived.wait()
+        await state(buyer, "sending")
         again = Visitor(await buyer.page.context.new_page(), shop.site.origin)
         await buyer.page.close()
         await other.enter(again.page)
