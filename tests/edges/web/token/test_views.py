@@ -14,7 +14,7 @@ from support.scenes.service import credit_token
 from support.scenes.token_market import BONE, RISKY, SOL, YOUNG
 from support.scenes.website import MINUTE_MS, Website, website
 
-USED_UP = "Your free views of today are used up"
+USED_UP = "What is free for everyone is on this page."
 
 
 async def sees(person: Person, mint: str, **query: str) -> bool:
