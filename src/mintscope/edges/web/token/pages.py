@@ -14,6 +14,7 @@ from mintscope.base.errors import (
     TokenNotFound,
 )
 from mintscope.base.primitives import Mint, parse_mint
+from mintscope.base.solana import WSOL
 from mintscope.core.market.listing.listed import ListLine
 from mintscope.core.market.listing.names import cleaned
 from mintscope.core.market.mint_facts import MintFacts
@@ -50,6 +51,8 @@ class _Known:
         symbol = None if self.facts is None else cleaned(self.facts.symbol)
         if self.line is not None:
             name, symbol = name or self.line.listed.name, symbol or self.line.listed.symbol
+        if self.mint == WSOL:  # not every chain keeps a name of it
+            name, symbol = name or "Wrapped SOL", symbol or "SOL"
         return {
             "mint": self.mint,
             "timeframe": self.timeframe.value,
