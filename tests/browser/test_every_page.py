@@ -27,6 +27,7 @@ ADDRESSES: Final = {
         "home": "/",
         "token": f"/token/{WSOL}",
         "tokens": "/tokens",
+        "status": "/status",
         "tokens-none": "/tokens?q=no+such+token",
         "pricing-nothing-sold": "/pricing",
         "credits": "/credits",

@@ -36,7 +36,7 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
     assert shop.market is not None
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
-        await visitor.open("/tokens")
+        await visitor.open("/tokens?sort=age")  # all are of one age, so that their order stays
         await page.evaluate(SHIFTS)
         row = page.locator(f'tr[data-mint="{JUP}"]')
         link = page.get_by_role("link", name="Price", exact=True)

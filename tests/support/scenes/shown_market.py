@@ -19,14 +19,18 @@ from mintscope.base.solana import USDC, WSOL
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import PricedSwap
+from mintscope.edges.api.check import Check
 from mintscope.edges.follow.broadcaster import Broadcaster
 from mintscope.edges.follow.follower import Follower, look_again_soon
 from mintscope.edges.follow.lister import Lister
 from mintscope.edges.server.streams.streams import Streams
+from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
 from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.api import gap_check
 from mintscope.shell.wiring.following.reports import stream_bounds
 from mintscope.shell.wiring.following.shown import market_parts
+from mintscope.shell.wiring.following.status import StatusReader
 from support.fakes.facts import FACTS
 from support.scenes.listing import KeptMarket
 from support.scenes.market_engines import market_of
@@ -72,6 +76,17 @@ class ShownMarket:
     clock: ManualClock
     slot: int = 350_000_000
     prices: dict[Mint, float] = field(default_factory=dict)
+
+    @property
+    def status(self) -> ReadStatus:
+        """What the page of the status reads."""
+        reader = self.kept.market.reader
+        started_at = UnixMs(self.clock.now() - 3_600_000)
+        checks = [Check("data", self._is_well), gap_check(reader)]
+        return StatusReader(checks, reader, self.follower, None, started_at)
+
+    async def _is_well(self) -> None:
+        """Find nothing wrong."""
 
     async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
         """Let each mint trade, in a slot that is final at once."""

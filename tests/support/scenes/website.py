@@ -29,6 +29,7 @@ from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.web.app import groups_of
+from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.routes import PageRoute
@@ -102,6 +103,7 @@ class Website:
             describe=described(self.api, self.origin),
             ledger=self.ledger,
             market=self.market_parts,
+            status=None if self.market is None else self.market.status,
         )
         groups = groups_of(parts, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
@@ -166,12 +168,15 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     expect_open: Callable[[], Awaitable[None]] | None = None,
     has_market: bool = False,
     has_token_market: bool = False,
+    status: ReadStatus | None = None,
     **parts: Any,
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*; *parts* are sections.
 
     merchant_of   makes what sells, over the money of this service; None where nothing is sold
-    has_market    pages show tokens, that of `shown_market`; or of `token_market`
+    has_market    pages show tokens, those of `shown_market`, and the status of that market; or the
+                  tokens of `token_market`
+    status        what they say of the status otherwise
     """
     # Passkeys belong to a name, so the machine itself is known by its name too.
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
@@ -223,6 +228,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             else credit_sales(merchant, money.ledger, expect_open or is_open),
             ledger=money.ledger,
             market=None if shown is None else shown.parts,
+            status=status if market is None else market.status,
         )
         yield Website(
             origin,

@@ -1,7 +1,14 @@
 """What must work for the service to be ready."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.errors import ServiceUnavailable
+
+CHECK_TIMEOUT_S: Final = 2.0
+OK: Final = "ok"
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +21,15 @@ class Check:
     name: str
     probe: Callable[[], Awaitable[None]]
     is_vital: bool = True
+
+
+async def result_of(check: Check) -> str:
+    """Return OK, or what is wrong."""
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            await check.probe()
+    except ServiceUnavailable as failure:
+        return str(failure)
+    except TimeoutError:
+        return f"no answer within {CHECK_TIMEOUT_S:g} s"
+    return OK

@@ -8,16 +8,14 @@ from typing import Final
 from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode, ServiceUnavailable
-from mintscope.edges.api.check import Check
+from mintscope.edges.api.check import OK, Check, result_of
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.wire import Alive, Health, success
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
-CHECK_TIMEOUT_S: Final = 2.0
 REMEMBERED_S: Final = 1.0  # so that asking often costs little
-OK: Final = "ok"
 HEALTH: Final = (
     "Returns ok or degraded, and each part of the service with ok or what is wrong with it. Always"
     " 200 while the service answers; costs nothing."
@@ -105,7 +103,7 @@ class HealthRoutes:
         """Return the results of the last checks; where there are none yet, wait for them."""
         async with self._checking:
             if self.clock.monotonic_s() >= self._fresh_until_s:
-                results = await asyncio.gather(*(_result(check) for check in self.checks))
+                results = await asyncio.gather(*(result_of(check) for check in self.checks))
                 self._results = {
                     check.name: result for check, result in zip(self.checks, results, strict=True)
                 }
@@ -116,14 +114,3 @@ class HealthRoutes:
 def _health(results: dict[str, str]) -> Health:
     status = OK if set(results.values()) <= {OK} else "degraded"
     return Health(status=status, version=__version__, checks=results)
-
-
-async def _result(check: Check) -> str:
-    try:
-        async with asyncio.timeout(CHECK_TIMEOUT_S):
-            await check.probe()
-    except ServiceUnavailable as failure:
-        return str(failure)
-    except TimeoutError:
-        return f"no answer within {CHECK_TIMEOUT_S:g} s"
-    return OK

@@ -48,6 +48,7 @@ from mintscope.edges.web.factors.second_factor import FactorPages
 from mintscope.edges.web.factors.sign_in import SecondStepPages
 from mintscope.edges.web.form import OwnOrigins
 from mintscope.edges.web.front.front import FrontPages, PersonCredits
+from mintscope.edges.web.front.status import ReadStatus, StatusPages
 from mintscope.edges.web.keys.keys import KeyPages
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
 from mintscope.edges.web.market import MarketParts
@@ -84,6 +85,7 @@ class WebParts:
     sales     None where nothing is for sale
     describe  returns the OpenAPI document of the API beside the pages; None where there is none
     ledger    tells where credits went; None where pages tell nothing of it
+    status    tells how well the service works; None where pages tell nothing of it
     """
 
     people: People
@@ -101,6 +103,7 @@ class WebParts:
     sales: CreditSales | None = None
     describe: Callable[[], Mapping[str, Any]] | None = None
     ledger: CreditLedger | None = None
+    status: ReadStatus | None = None
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
@@ -137,6 +140,8 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
     lines = None if market is None else TokenLines(market)
     own_credits = PersonCredits(parts.credits, parts.ledger)
     yield FrontPages(parts.review, own_credits, watching, market=market, lines=lines, origin=origin)
+    if parts.status is not None and features.has_people:
+        yield StatusPages(parts.status)
     if market is not None and lines is not None:
         yield TokensPages(market, lines, watching)
         yield TokenPages(market, Views(market, parts.credits), origin=origin)

@@ -26,7 +26,6 @@ from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
-from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.draining import Draining
@@ -43,7 +42,8 @@ from mintscope.shell.wiring.following.lists import listing
 from mintscope.shell.wiring.following.reports import following
 from mintscope.shell.wiring.following.shown import market_parts
 from mintscope.shell.wiring.following.signals import signalling
-from mintscope.shell.wiring.maintenance import running, serving_metrics
+from mintscope.shell.wiring.following.status import StatusReader
+from mintscope.shell.wiring.maintenance import keeping_memory_small, running, serving_metrics
 from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.processes.holding import held
@@ -104,13 +104,13 @@ async def _serve(
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
-    pages = Pages(config.web, accounts, address_limits, other, clock, ledger, shown, sold)
+    status = StatusReader(checks, reader, follower, sales, clock.now())
+    pages = Pages(config.web, accounts, address_limits, other, clock, ledger, shown, sold, status)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
     server = create_server(config.api, app, clock, api.express, draining)
-    await enter(running(give_memory_back, "memory"))
-    freeze_startup_objects()
+    await enter(keeping_memory_small())
     ready(host, port)
     await server.serve(sockets=[listener])
 

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from mintscope.base.metrics import TASK_FAILURES, serve_metrics
+from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
 from mintscope.shell.config.sections import MetricsConfig
 from mintscope.shell.wiring.processes.backoff import Backoff
 
@@ -64,3 +65,11 @@ async def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:
     except asyncio.CancelledError:
         if not task.cancelled():
             raise
+
+
+@asynccontextmanager
+async def keeping_memory_small() -> AsyncIterator[None]:
+    """Keep memory small during the block; everything that stays is made before it."""
+    async with running(give_memory_back, "memory"):
+        freeze_startup_objects()
+        yield

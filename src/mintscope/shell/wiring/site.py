@@ -26,6 +26,7 @@ from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import make_server, serving_beside
 from mintscope.edges.web.app import create_web
+from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.render import Features
 from mintscope.edges.web.sales.selling import CreditSales
@@ -101,6 +102,7 @@ class Pages:
     ledger: CreditLedger | None = None
     market: MarketParts | None = None
     sales: CreditSales | None = None
+    status: ReadStatus | None = None
     has_payments: bool = False
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
@@ -157,6 +159,7 @@ class Pages:
                 sales=self.sales,
                 describe=describe_api,
                 ledger=self.ledger,
+                status=self.status,
             ),
             origins=origins,
             clock=self.clock,

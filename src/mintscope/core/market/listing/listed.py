@@ -201,8 +201,7 @@ class ListedTokens:
         if asked.text:
             yield self._names.find(asked.text) | self._addresses.find(asked.text)
         if asked.among is not None:
-            keys = np.array([key_of(mint) for mint in asked.among], np.uint64)
-            yield np.isin(self._keys, keys)
+            yield _are_in(self._keys, sorted(map(key_of, asked.among)))
         if asked.volume_min:
             yield self._volume >= asked.volume_min
         if asked.since_min is not None:
@@ -273,6 +272,15 @@ class TokenLists(Protocol):
 
         Raises TokenNotFound if *mint* is not followed.
         """
+
+
+def _are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
+    """Return for each of *keys* whether it is one of *wanted*, a few in rising order."""
+    if not wanted:
+        return np.zeros(len(keys), np.bool_)
+    few = np.array(wanted, np.uint64)
+    found: NDArray[np.bool_] = few[np.searchsorted(few[:-1], keys)] == keys
+    return found
 
 
 def _order(by_key: Rows, values: Floats) -> _Order:

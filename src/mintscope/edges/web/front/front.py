@@ -78,7 +78,7 @@ class FrontPages:
         self._credits = own_credits
         self._watching = watching
         self._sol = None if market is None else LiveSol(market)
-        self._has_mcp = bool(getattr(market, "has_mcp", True))
+        self._has_mcp = market is not None and market.has_mcp
         self._lines = lines
         self._origin = origin
 
@@ -108,7 +108,9 @@ class FrontPages:
         sol = facts["sol"]
         if sol is not None and request.query_params.text("seen") == str(sol.slot):
             return NoContent()
-        return Page("front/live_alone.html", facts)
+        movers = facts["movers"]
+        as_of = (sol and (sol.slot, sol.is_late), movers and movers.slot)
+        return Page("front/live_alone.html", facts, kept_as=repr(as_of))
 
     async def _start(self, request: PageRequest, session: Session) -> Page:
         user = session.user

@@ -57,6 +57,7 @@ class Page:
     errors  what is wrong with the form, by field; "" is about all of it
     values  what the form's fields hold, so that they need not be typed again; never a password
     status  by default 422 with errors and 200 without
+    kept_as names its text where that is the same for everybody, so that it is made once
     cookie  that of a new session, or END_SESSION
     """
 
@@ -66,6 +67,7 @@ class Page:
     values: Mapping[str, str] = field(default_factory=dict)
     status: int | None = None
     cookie: str | None = None
+    kept_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ class PageWriter:
         self._environment = _environment(static, features, pages)
         self._clock = clock
         self._is_secure = is_secure
+        self._kept: dict[str, tuple[str, bytes]] = {}
 
     def write(
         self,
@@ -142,7 +143,7 @@ class PageWriter:
         """
         match page:
             case Page():
-                body = self._render(page, context).encode()
+                body = self._body(page, context)
                 wrong = HTTPStatus.UNPROCESSABLE_ENTITY if page.errors else HTTPStatus.OK
                 response = Response(page.status or wrong, body, (HTML,))
                 if is_htmx and response.status >= HTTPStatus.BAD_REQUEST:
@@ -171,6 +172,15 @@ class PageWriter:
     def push(self, page: Pushed) -> PushedResponse:
         """Return the response whose body is written bit by bit."""
         return PushedResponse(HTTPStatus.OK, page.push, (*EVENTS, NO_STORE, *GUARDS))
+
+    def _body(self, page: Page, context: PageContext) -> bytes:
+        """Return what is sent of *page*; of a template the newest text that is kept."""
+        name, body = self._kept.get(page.template, ("", b""))
+        if not page.kept_as or page.kept_as != name:
+            body = self._render(page, context).encode()
+            if page.kept_as:
+                self._kept[page.template] = page.kept_as, body
+        return body
 
     def _render(self, page: Page, context: PageContext) -> str:
         return self._environment.get_template(page.template).render(

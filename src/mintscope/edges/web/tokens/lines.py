@@ -1,12 +1,12 @@
 """Tokens as lines of a table: what the list says of each, its day, and two live indicators.
 
-A page of lines is made once for each state of the list.  RSI and pressure come from the reports,
-which are read at most once in some seconds for each mint; one that must be loaded first is shown
-when it is there.
+A page of lines is made once for each state of the list, in a thread: with many tokens it takes some
+milliseconds.  RSI and pressure come from the reports, which are read at most once in some seconds
+for each mint; one that must be loaded first is shown when it is there.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -102,57 +102,34 @@ class TokenLines:
     def __init__(self, market: MarketParts) -> None:
         self._market = market
         self._listed: ListedTokens | None = None
-        self._pages: dict[object, LinePage] = {}
+        self._pages: dict[object, asyncio.Task[LinePage]] = {}
         self._live: dict[Mint, tuple[UnixMs, LiveValues]] = {}
         self._loads: dict[Mint, asyncio.Task[None]] = {}
 
     async def page(self, asked: ListQuestion, now: UnixMs) -> LinePage:
         """Return what is *asked* for.  Raises ServiceUnavailable while the list is loaded."""
-        page = self._kept(asked)
-        if page is None:
-            listed = self._newest()
-            found = listed.page(asked)
-            lines = _drawn(listed, found.lines, found.rows)
-            page = self._keep(asked, listed, lines, found.next_after)
+        page = await self._made(_hashable(asked), lambda listed: _page(listed, asked))
         return await self._with_live(page, now)
 
     async def movers(self) -> LinePage:
-        """Return the eight of the most traded tokens whose price has changed most in a day."""
-        page = self._kept(MOVERS)
-        if page is None:
-            listed = self._newest()
-            found = listed.page(ListQuestion(sort=Sort.VOLUME, limit=MOST_TRADED))
-            pairs = list(zip(found.lines, found.rows, strict=True))
-            moved = [pair for pair in pairs if pair[0].changes[2] is not None and pair[0].volume]
-            moved.sort(key=lambda pair: -abs(pair[0].changes[2] or 0.0))
-            lines = [line for line, _ in moved[:MOVERS]]
-            drawn = _drawn(listed, lines, [row for _, row in moved[:MOVERS]])
-            page = self._keep(MOVERS, listed, drawn, None)
-        return page
+        """Return the eight of the most traded tokens whose price has changed most in a day.
 
-    def _newest(self) -> ListedTokens:
-        """Return the newest list; pages of an older one are forgotten."""
+        Raises ServiceUnavailable while the list is loaded.
+        """
+        return await self._made(MOVERS, _movers)
+
+    async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
+        """Return what *make* makes of the newest list: once, however many ask for it meanwhile."""
         listed = self._market.lists.newest()
         if listed is not self._listed:
             self._listed = listed
             self._pages.clear()
-        return listed
-
-    def _kept(self, key: object) -> LinePage | None:
-        self._newest()
-        return self._pages.get(_hashable(key))
-
-    def _keep(
-        self,
-        key: object,
-        listed: ListedTokens,
-        lines: Sequence[ShownToken],
-        after: ListPlace | None,
-    ) -> LinePage:
-        page = LinePage(lines, after, listed.folded.slot, listed.folded.time, len(listed))
-        if len(self._pages) < PAGES_KEPT:
-            self._pages[_hashable(key)] = page
-        return page
+        page = self._pages.get(key)
+        if page is None:
+            page = asyncio.create_task(asyncio.to_thread(make, listed))
+            if len(self._pages) < PAGES_KEPT:
+                self._pages[key] = page
+        return await asyncio.shield(page)
 
     async def _with_live(self, page: LinePage, now: UnixMs) -> LinePage:
         mints = [each.mint for each in page.lines]
@@ -203,11 +180,29 @@ class TokenLines:
         )
 
 
+def _page(listed: ListedTokens, asked: ListQuestion) -> LinePage:
+    found = listed.page(asked)
+    return _drawn(listed, found.lines, found.rows, found.next_after)
+
+
+def _movers(listed: ListedTokens) -> LinePage:
+    found = listed.page(ListQuestion(sort=Sort.VOLUME, limit=MOST_TRADED))
+    pairs = list(zip(found.lines, found.rows, strict=True))
+    moved = [pair for pair in pairs if pair[0].changes[2] is not None and pair[0].volume]
+    moved.sort(key=lambda pair: -abs(pair[0].changes[2] or 0.0))
+    lines, rows = [line for line, _ in moved[:MOVERS]], [row for _, row in moved[:MOVERS]]
+    return _drawn(listed, lines, rows, None)
+
+
 def _drawn(
-    listed: ListedTokens, lines: Sequence[ListLine], rows: Sequence[int]
-) -> list[ShownToken]:
+    listed: ListedTokens,
+    lines: Sequence[ListLine],
+    rows: Sequence[int],
+    after: ListPlace | None,
+) -> LinePage:
     days = listed.days(rows)
-    return [ShownToken(line, sparkline(day)) for line, day in zip(lines, days, strict=True)]
+    drawn = [ShownToken(line, sparkline(day)) for line, day in zip(lines, days, strict=True)]
+    return LinePage(drawn, after, listed.folded.slot, listed.folded.time, len(listed))
 
 
 def _hashable(key: object) -> object:

@@ -1,0 +1,116 @@
+"""`/status`: how fresh the data is, what is missing of it, and whether anything is sold."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from mintscope.base.primitives import Slot, UnixMs
+from mintscope.base.solana import Gap
+from mintscope.base.time import SECOND_MS
+from mintscope.core.payments.books.invariants import Invariant
+from mintscope.edges.web.pages.page import Page, PageResponse
+from mintscope.edges.web.routes import PageRequest, PageRoute, get
+
+PATH: Final = "/status"
+SLOT_MS: Final = 400  # that the chain takes for a block
+REMEMBERED_MS: Final = 2_000  # so that looking often costs little
+OK: Final = "ok"
+NAMES: Final = {
+    "store": "Credits can be taken",
+    "data": "The data is fresh",
+    "gaps": "No block of the last day is missing",
+    "sales": "Credits are sold",
+    "chain": "The node that settles payments answers",
+    "ingest": "Blocks are read",
+    "stopping": "This process takes requests",
+}
+
+
+class MarketStatus(NamedTuple):
+    """Where the market stands.
+
+    slot, folded_slot   the newest block, and the newest that is final and in the list of tokens
+    age_ms              of the newest block; None before the first
+    gaps                the newest ones that are open, newest first; *gap_slots* are in all of them
+    """
+
+    slot: Slot | None
+    folded_slot: Slot | None
+    age_ms: int | None
+    tracked_count: int
+    gap_count: int
+    gap_slots: int
+    gaps: Sequence[Gap]
+
+    @property
+    def behind(self) -> int | None:
+        """How many blocks the chain has made since, at its usual pace."""
+        return None if self.age_ms is None else self.age_ms // SLOT_MS
+
+
+class BooksStatus(NamedTuple):
+    """Whether the books of payments add up.
+
+    violation     why an audit has stopped sales; None: it found nothing
+    compared_at   when they were last compared with the chain; None: not yet
+    """
+
+    violation: str | None
+    compared_at: UnixMs | None
+
+
+class ServiceStatus(NamedTuple):
+    """All of it, at one moment.
+
+    checks       "ok", or what is wrong, by the name of the check
+    market       None where it cannot be read just now
+    books        None where nothing is sold, or where they cannot be read just now
+    is_selling   payments are taken here
+    """
+
+    checks: Mapping[str, str]
+    market: MarketStatus | None
+    books: BooksStatus | None
+    started_at: UnixMs
+    is_selling: bool
+
+
+ReadStatus: TypeAlias = Callable[[], Awaitable[ServiceStatus]]
+
+
+class StatusPages:
+    """The page at `/status`."""
+
+    def __init__(self, read: ReadStatus) -> None:
+        self._read = read
+        self._newest: tuple[UnixMs, ServiceStatus] | None = None
+        self._reading = asyncio.Lock()
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.show)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show how well the service works."""
+        async with self._reading:
+            kept = self._newest
+            if kept is None or request.now - kept[0] >= REMEMBERED_MS:
+                kept = self._newest = request.now, await self._read()
+        status = kept[1]
+        wrong = {name: text for name, text in status.checks.items() if text != OK}
+        facts = {
+            "status": status,
+            "wrong": wrong,
+            "names": NAMES,
+            "sales": wrong.get("sales") or wrong.get("chain"),
+            "up_s": (request.now - status.started_at) // SECOND_MS,
+            "read_at": kept[0],
+            "invariants": [_said(each) for each in Invariant],
+        }
+        return Page("front/status.html", facts)
+
+
+def _said(invariant: Invariant) -> str:
+    """Return what must never be so, without the number that the threat model gives it."""
+    text = invariant.value.partition(": ")[2]
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,78 @@
+"""What the page of the service's status shows, gathered from what runs in this process."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.base.primitives import UnixMs
+from mintscope.core.market.store import MarketReader
+from mintscope.core.payments.books.treasury import ScanScope
+from mintscope.edges.api.check import Check, result_of
+from mintscope.edges.follow.follower import Follower
+from mintscope.edges.web.front.status import BooksStatus, MarketStatus, ServiceStatus
+from mintscope.shell.wiring.payments import Sales
+
+GAPS_SHOWN: Final = 5
+READ_S: Final = 2.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReader:
+    """Reads the status; what cannot be read in time is None.
+
+    sales        None where nothing is sold
+    started_at   when this process began to answer
+    """
+
+    checks: Sequence[Check]
+    reader: MarketReader
+    follower: Follower
+    sales: Sales | None
+    started_at: UnixMs
+
+    async def __call__(self) -> ServiceStatus:
+        """Return the status as it is now."""
+        results, market, books = await asyncio.gather(
+            asyncio.gather(*map(result_of, self.checks)),
+            _in_time(self._market()),
+            _in_time(self._books()),
+        )
+        names = [check.name for check in self.checks]
+        return ServiceStatus(
+            checks=dict(zip(names, results, strict=True)),
+            market=market,
+            books=books,
+            started_at=self.started_at,
+            is_selling=self.sales is not None,
+        )
+
+    async def _market(self) -> MarketStatus:
+        overview, gaps = await self.reader.overview(), await self.reader.gaps(GAPS_SHOWN)
+        return MarketStatus(
+            slot=overview.slot,
+            folded_slot=overview.folded_slot,
+            age_ms=self.follower.age_ms(),
+            tracked_count=overview.tracked_count,
+            gap_count=overview.gap_count,
+            gap_slots=overview.gap_slots,
+            gaps=gaps,
+        )
+
+    async def _books(self) -> BooksStatus | None:
+        if self.sales is None:
+            return None
+        books = self.sales.maintenance.books
+        violation, scan = await books.why_stopped(), await books.scan(ScanScope.NEW)
+        return BooksStatus(violation, None if scan is None else scan.finished_at)
+
+
+async def _in_time(reading: Coroutine[Any, Any, T]) -> T | None:
+    try:
+        async with asyncio.timeout(READ_S):
+            return await reading
+    except (ServiceUnavailable, UnusableStore, TimeoutError):
+        return None

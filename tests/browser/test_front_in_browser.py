@@ -1,0 +1,93 @@
+"""The first page in a browser: painted at once, still while it changes, whole without scripts."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from support.scenes.people.browsing import visiting
+from support.scenes.shown_market import mint_named
+from support.scenes.website import Website, served_website
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LARGEST_PAINT_MS_MAX = 1_000
+WEIGHT_BYTES_MAX = 150_000
+PAINTED = """() => {
+  new PerformanceObserver((list) => { window.painted = list.getEntries().at(-1).startTime; })
+    .observe({ type: "largest-contentful-paint", buffered: true });
+}"""
+WEIGHT = """() => performance.getEntriesByType("navigation")
+  .concat(performance.getEntriesByType("resource"))
+  .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
+SHIFTS = """() => {
+  window.shifted = 0;
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries()) window.shifted += entry.value;
+  }).observe({ type: "layout-shift", buffered: true });
+}"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    folder = tmp_path_factory.mktemp("shop")
+    async with served_website(folder, has_market=True, has_payments=True) as site:
+        yield site
+
+
+@pytest.mark.parametrize("path", ["/", "/tokens", "/status"])
+async def test_it_is_light_and_painted_soon_with_nothing_kept(
+    chromium: Browser, shop: Website, path: str
+) -> None:
+    """The quickest of three visits: this machine does other things meanwhile."""
+    painted = []
+    for _ in range(3):
+        async with visiting(chromium, shop.origin) as visitor:
+            await visitor.open(path)
+            await visitor.page.evaluate(PAINTED)
+            await visitor.page.wait_for_load_state("networkidle")
+            await visitor.page.wait_for_function("window.painted > 0")
+            painted.append(await visitor.page.evaluate("window.painted"))
+            weight = await visitor.page.evaluate(WEIGHT)
+        assert 0 < weight <= WEIGHT_BYTES_MAX
+    assert min(painted) < LARGEST_PAINT_MS_MAX
+
+
+async def test_what_is_live_changes_and_nothing_moves(chromium: Browser, shop: Website) -> None:
+    assert shop.market is not None
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        await visitor.open("/")
+        await page.evaluate(SHIFTS)
+        finder = page.get_by_label("Find a token")
+        await finder.fill("ju")
+        for _ in range(2):
+            shop.clock.advance(1_000)
+            await shop.market.trade()
+            await page.locator(f'#live[data-live="{shop.market.slot}"]').wait_for()
+        price = shop.market.prices[mint_named("SOL")]
+        await expect(page.locator('[data-part="answer"]')).to_contain_text(str(price))
+        await expect(page.locator('[data-part="price"]')).to_contain_text(f"${price:.2f}")
+        await expect(finder).to_be_focused()
+        await expect(finder).to_have_value("ju")
+        assert await page.evaluate("window.shifted") == 0
+
+
+@pytest.mark.parametrize("scripts", ["with", "without"])
+async def test_a_stranger_finds_a_token_and_a_line_to_copy(
+    chromium: Browser, shop: Website, scripts: str
+) -> None:
+    async with visiting(chromium, shop.origin, scripts=scripts == "with") as visitor:
+        page = visitor.page
+        await visitor.open("/")
+        assert await page.locator(".area-chart path.line").get_attribute("d")
+        for way in ("MCP", "Python", "curl"):
+            await page.get_by_role("radio", name=way, exact=True).check()
+            await expect(page.locator(".way:visible")).to_have_count(1)
+        await expect(page.locator(".way:visible")).to_contain_text("curl -H")
+        copy = page.get_by_role("button", name="Copy", exact=True)
+        await expect(copy).to_have_count(1 if scripts == "with" else 0)
+        await page.get_by_label("Find a token").fill("jup")
+        await visitor.press("Find")
+        await expect(page.locator("tr[data-mint]")).to_have_count(1)
