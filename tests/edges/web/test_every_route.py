@@ -17,6 +17,7 @@ PLACES = {
     "{user}": "1",
     "{guide}": "start",
     "{watchlist}": "1",
+    "{alert}": "1",
     "{endpoint}": "get-token",
     "{passkey}": "1",
 }
@@ -35,6 +36,7 @@ OPEN_FORMS = {
 # Times at which sessions were used: what a visit may change.
 DUMP = [
     "SELECT * FROM watchlist",
+    "SELECT * FROM signal",
     "SELECT * FROM user",
     "SELECT * FROM application",
     "SELECT * FROM api_key",

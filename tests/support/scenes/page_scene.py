@@ -12,6 +12,9 @@ from mintscope.core.accounts.holdings.watchlists import WatchDenied
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.session import Browser, Session
+from mintscope.core.accounts.signals.signal import Signal, SignalRule
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import SignalKind
 from support.scenes.website import HERE, PASSWORD, Website
 
 DAY_MS: Final = 86_400_000
@@ -28,6 +31,15 @@ UNBROKEN_NAME: Final = "the-longest-name-a-key-may-have-with-no-place-to-break-t
 PHONE: Final = Browser("2001:db8::7", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/605.1")
 SCRIPT: Final = "<script>document.title='run'</script>"
 WRITES: Final = frozenset({Scope.TRADE_READ, Scope.TRADE_WRITE, Scope.SIGNALS_READ})
+
+ALERT: Final = SignalRule(
+    name="Hot",
+    mint=Mint(WSOL),
+    field=Field("indicators.h1.rsi"),
+    kind=SignalKind.ABOVE,
+    level=70.0,
+    webhook_url="https://hooks.every.example/mintscope",
+)
 
 
 async def scene_at(site: Website) -> dict[str, object]:
@@ -104,10 +116,13 @@ async def _person(site: Website) -> dict[str, object]:
     assert not isinstance(watched, WatchDenied)
     for mint in (WSOL, USDC):
         await lists.add(session.user.user_id, watched.line.watchlist_id, Mint(mint))
+    alert = await site.accounts.signals.make(session.user.user_id, ALERT)
+    assert isinstance(alert, Signal)
+    await site.accounts.signals.test(session.user.user_id, alert.signal_id)
     await keys.flush()
     await keys.revoke(session, made["ended"])
     await keys.rotate(session, made["old"], overlap_ms=DAY_MS)
-    return {**made, "watchlist": watched.line.watchlist_id}
+    return {**made, "watchlist": watched.line.watchlist_id, "alert": alert.signal_id}
 
 
 async def _changes(site: Website) -> dict[str, object]:

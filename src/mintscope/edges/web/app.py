@@ -37,11 +37,13 @@ from mintscope.core.accounts.people.address_change import AddressChanges
 from mintscope.core.accounts.people.leaving import Leaving
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
+from mintscope.edges.web.alerts.alerts import AlertPages
 from mintscope.edges.web.docs.docs import DocsPages
 from mintscope.edges.web.endpoints import PageEndpoints
 from mintscope.edges.web.factors.second_factor import FactorPages
@@ -98,6 +100,7 @@ class WebParts:
     addresses: AddressChanges
     leaving: Leaving
     watchlists: Watchlists
+    signals: Signals
     mailbox: Mailbox | None = None
     market: MarketParts | None = None
     sales: CreditSales | None = None
@@ -147,6 +150,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         yield TokenPages(market, Views(market, parts.credits), origin=origin)
     if features.has_people:
         yield WatchlistPages(parts.watchlists, lines)
+        yield AlertPages(parts.signals)
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced

@@ -110,6 +110,7 @@ class Accounts:
             addresses=self.addresses,
             leaving=self.leaving,
             watchlists=self.watchlists,
+            signals=self.signals,
             mailbox=self.mailbox,
         )
 

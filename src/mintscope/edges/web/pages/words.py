@@ -1,6 +1,7 @@
 """Texts of pages: times, browsers, and what strangers wrote, for people."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from markupsafe import Markup, escape
@@ -39,6 +40,7 @@ def foreign_text(text: str) -> Markup:
     return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
 
 
+@lru_cache(maxsize=2_048)  # all that the documentation has
 def prose_text(text: str) -> Markup:
     """Return *text*, of our own, as HTML: in backticks is code, links are their words."""
     parts = LINK.sub(r"\1", text).split("`")

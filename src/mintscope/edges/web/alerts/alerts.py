@@ -1,0 +1,171 @@
+"""Alerts of a person: made, tried, changed, paused, deleted; those of others do not exist."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from mintscope.base.errors import NotFound
+from mintscope.core.accounts.signals.signal import Signal, SignalDenied, SignalId, SignalRule
+from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.user import UserId
+from mintscope.edges.web.alerts import words
+from mintscope.edges.web.alerts.form import FIRST, filled, parse_alert, values_of
+from mintscope.edges.web.form import InvalidForm, parse_id, sentence
+from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
+
+PATH: Final = "/alerts"
+ONE: Final = f"{PATH}/{{alert}}"
+EVENTS_SHOWN: Final = 20
+REFUSALS: Final[Mapping[SignalDenied, str]] = {
+    SignalDenied.TOO_MANY: "You have as many alerts as there can be: delete one before.",
+    SignalDenied.TOO_MANY_MINTS: "The alerts of this service look at as many tokens as they can.",
+    SignalDenied.UNVERIFIED: "Verify your e-mail address before, under Settings > Account.",
+}
+
+
+class AlertPages:
+    """What a person is told of."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        signed_in = Access.SIGNED_IN
+        yield get(PATH, self.list, signed_in)
+        yield get(f"{PATH}/new", self.ask, signed_in)
+        yield post(f"{PATH}/new", self.make, signed_in)
+        yield get(ONE, self.show, signed_in)
+        yield post(f"{ONE}/test", self.test, signed_in)
+        yield post(f"{ONE}/active", self.set_active, signed_in)
+        yield post(f"{ONE}/secret", self.renew_secret, signed_in)
+        yield get(f"{ONE}/edit", self.ask_change, signed_in)
+        yield post(f"{ONE}/edit", self.change, signed_in)
+        yield get(f"{ONE}/delete", self.ask_delete, signed_in)
+        yield post(f"{ONE}/delete", self.delete, signed_in)
+
+    async def list(self, request: PageRequest) -> PageResponse:
+        """Show all alerts."""
+        own = await self._signals.of_user(_user_id(request))
+        most = self._signals.bounds.per_user_max
+        return Page("alerts/list.html", {"alerts": own, "most": most, "words": words})
+
+    async def ask(self, request: PageRequest) -> PageResponse:
+        """Ask what the new alert is to wait for; `mint` of the query is filled in."""
+        mint = request.query_params.line("mint")
+        return _form({**filled(request.form), **FIRST, "mint": mint})
+
+    async def make(self, request: PageRequest) -> PageResponse:
+        """Make an alert; the secret of its webhook is shown this once."""
+        values = filled(request.form)
+        try:
+            asked = self._sound(values)
+        except InvalidForm as invalid:
+            return _form(values, errors=invalid.errors)
+        made = await self._signals.make(_user_id(request), asked)
+        if isinstance(made, SignalDenied):
+            return _form(values, errors={"": REFUSALS[made]})
+        if asked.webhook_url is not None:
+            return self._secret(made)
+        return Redirect(f"{PATH}/{made.signal_id}", notice="alert-made")
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show an alert, and what it has told of late.  Raises NotFound."""
+        alert = await self._own(request)
+        events = await self._signals.firings(alert.user_id, alert.signal_id, None, EVENTS_SHOWN)
+        facts = {"alert": alert, "events": events or [], "words": words}
+        return Page("alerts/show.html", facts)
+
+    async def test(self, request: PageRequest) -> PageResponse:
+        """Tell as it tells when it fires.  Raises NotFound."""
+        alert = await self._own(request)
+        if await self._signals.test(alert.user_id, alert.signal_id) is None:
+            raise NotFound
+        return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tested")
+
+    async def set_active(self, request: PageRequest) -> PageResponse:
+        """Pause it, or let it go on; a webhook that was disabled is tried again.
+
+        Raises    NotFound
+        """
+        alert, is_active = await self._own(request), request.form.text("active") == "yes"
+        if is_active and alert.webhook_failed_at is not None:
+            await self._change(alert, replace(alert.rule, is_active=False))
+        return await self._change(alert, replace(alert.rule, is_active=is_active))
+
+    async def renew_secret(self, request: PageRequest) -> PageResponse:
+        """Give its webhook another secret, shown this once.  Raises NotFound."""
+        alert = await self._own(request)
+        renewed = await self._signals.renew_secret(alert.user_id, alert.signal_id)
+        if renewed is None:
+            raise NotFound
+        return self._secret(renewed)
+
+    async def ask_change(self, request: PageRequest) -> PageResponse:
+        """Ask what it is to wait for from now on.  Raises NotFound."""
+        alert = await self._own(request)
+        return _form(values_of(alert.rule), alert)
+
+    async def change(self, request: PageRequest) -> PageResponse:
+        """Change what it waits for; token, value and kind stay.  Raises NotFound."""
+        alert = await self._own(request)
+        kept = values_of(alert.rule)
+        values = filled(request.form) | {name: kept[name] for name in ("mint", "field", "kind")}
+        try:
+            asked = replace(self._sound(values), is_active=alert.rule.is_active)
+        except InvalidForm as invalid:
+            return _form(values, alert, invalid.errors)
+        return await self._change(alert, asked, values)
+
+    async def ask_delete(self, request: PageRequest) -> PageResponse:
+        """Ask whether it is to go.  Raises NotFound."""
+        return Page("alerts/delete.html", {"alert": await self._own(request)})
+
+    async def delete(self, request: PageRequest) -> PageResponse:
+        """Delete it.  Raises NotFound."""
+        alert = await self._own(request)
+        await self._signals.delete(alert.user_id, alert.signal_id)
+        return Redirect(PATH, notice="alert-deleted")
+
+    async def _own(self, request: PageRequest) -> Signal:
+        signal_id = SignalId(parse_id(request.path_params["alert"]))
+        found = await self._signals.find(_user_id(request), signal_id)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def _change(
+        self, alert: Signal, asked: SignalRule, values: Mapping[str, str] | None = None
+    ) -> PageResponse:
+        changed = await self._signals.change(alert.user_id, alert.signal_id, lambda _: asked)
+        if changed is SignalDenied.NOT_FOUND:
+            raise NotFound
+        if isinstance(changed, SignalDenied):
+            return _form(values or values_of(asked), alert, {"": REFUSALS[changed]})
+        return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-changed")
+
+    def _sound(self, values: Mapping[str, str]) -> SignalRule:
+        """Return the rule that *values* ask for.  Raises InvalidForm."""
+        asked = parse_alert(values)
+        flaw = self._signals.flaw(asked)
+        if flaw is not None:
+            where = "webhook" if flaw.startswith("webhookUrl: ") else ""
+            raise InvalidForm({where: sentence(flaw.removeprefix("webhookUrl: "))})
+        return asked
+
+    def _secret(self, alert: Signal) -> Page:
+        return Page("alerts/secret.html", {"alert": alert, "secret": self._signals.secret(alert)})
+
+
+def _user_id(request: PageRequest) -> UserId:
+    return request.signed_in.user.user_id
+
+
+def _form(
+    values: Mapping[str, str],
+    alert: Signal | None = None,
+    errors: Mapping[str, str] = NO_ERRORS,
+) -> Page:
+    facts = {"alert": alert, "words": words}
+    return Page("alerts/form.html", facts, errors=errors, values=values)

@@ -1,0 +1,86 @@
+"""The form of an alert: what is typed, as a rule."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from mintscope.base.errors import InvalidTokenAddress
+from mintscope.base.primitives import parse_mint
+from mintscope.core.accounts.signals.signal import SignalRule
+from mintscope.core.market.signals.fields import FIELDS, Field
+from mintscope.core.market.signals.rule import SignalKind
+from mintscope.edges.web.form import FormData, InvalidForm, sentence
+
+NAMES: Final = (
+    "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
+)  # fmt: skip
+FIRST: Final[Mapping[str, str]] = {
+    "field": "indicators.h1.rsi",
+    "kind": SignalKind.ABOVE.value,
+    "window": "3600",
+}
+
+
+def filled(form: FormData) -> dict[str, str]:
+    """Return what was typed, by field."""
+    return {name: form.line(name) for name in NAMES}
+
+
+def values_of(asked: SignalRule) -> dict[str, str]:
+    """Return the form that asks for *asked*."""
+    return {
+        "name": asked.name,
+        "mint": asked.mint,
+        "field": asked.field,
+        "kind": asked.kind.value,
+        "level": f"{asked.level!r}",
+        "margin": f"{asked.margin!r}" if asked.margin else "",
+        "percent": f"{asked.percent!r}" if asked.percent else "",
+        "window": str(asked.window_s or FIRST["window"]),
+        "webhook": asked.webhook_url or "",
+        "email": "yes" if asked.by_email else "",
+    }
+
+
+def parse_alert(values: Mapping[str, str]) -> SignalRule:
+    """Return what *values* ask for.  Raises InvalidForm."""
+    errors: dict[str, str] = {}
+    try:
+        mint = parse_mint(values["mint"])
+    except InvalidTokenAddress as error:
+        raise InvalidForm({"mint": sentence(error)}) from None
+    if values["field"] not in FIELDS or values["kind"] not in set(SignalKind):
+        raise InvalidForm({"": "Choose what is looked at from the lists."})
+    kind = SignalKind(values["kind"])
+    asked = SignalRule(
+        name=values["name"],
+        mint=mint,
+        field=Field(values["field"]),
+        kind=kind,
+        webhook_url=values["webhook"] or None,
+        by_email=values["email"] == "yes",
+    )
+    asked = replace(asked, **_numbers(values, kind, errors))
+    if errors:
+        raise InvalidForm(errors)
+    return asked
+
+
+def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]) -> dict[str, Any]:
+    """Return what *kind* takes; what is no number goes into *errors*."""
+    if kind is SignalKind.CHANGES_BY:
+        window = values["window"]
+        if not (window.isascii() and window.isdigit()):
+            errors[""] = "Choose how far back it looks."
+            return {}
+        return {"percent": _number(values, "percent", errors), "window_s": int(window)}
+    margin = _number(values, "margin", errors) if values["margin"] else 0.0
+    return {"level": _number(values, "level", errors), "margin": margin}
+
+
+def _number(values: Mapping[str, str], name: str, errors: dict[str, str]) -> float:
+    try:
+        return float(values[name])
+    except ValueError:
+        errors[name] = "Expected a number, as 70 or 0.0012."
+        return 0.0

@@ -1,0 +1,126 @@
+"""Alerts as pages: what is made on them programs see, and no other person."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.solana import WSOL
+from mintscope.core.market.signals.fields import FIELDS
+from mintscope.edges.web.alerts.words import FIELD_WORDS
+from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words
+from support.scenes.website import Website, website
+
+ALERT = {
+    "name": "Hot",
+    "mint": WSOL,
+    "field": "indicators.h1.rsi",
+    "kind": "above",
+    "level": "70",
+    "margin": "2",
+    "percent": "",
+    "window": "3600",
+    "webhook": "",
+}
+MOVE = ALERT | {"kind": "changes_by", "level": "", "margin": "", "percent": "5"}
+HOOK = {"webhook": "https://hooks.example.org/mintscope"}
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Website]:
+    async with website(tmp_path, origin=ORIGIN) as site:
+        yield site
+
+
+async def make(person: Person, **changes: str) -> str:
+    """Make an alert; return the path of its page."""
+    made = await person.send("/alerts/new", ALERT | changes)
+    assert made.status_code == 303, words(made)
+    return where(made).partition("?")[0]
+
+
+async def test_an_alert_is_made_tried_changed_paused_and_deleted(alice: Person) -> None:
+    path = await make(alice)
+    made = words(await alice.open(path))
+    await alice.send(f"{path}/test")
+    tried = words(await alice.open(path))
+    await alice.send(f"{path}/edit", {"name": "Hotter", "level": "80", "margin": ""})
+    changed = words(await alice.open(path))
+    await alice.send(f"{path}/active", {"active": "no"})
+    paused = words(await alice.open("/alerts"))
+    await alice.send(f"{path}/active", {"active": "yes"})
+    resumed = words(await alice.open("/alerts"))
+    await alice.send(f"{path}/delete")
+
+    assert "RSI, 1 hour comes above 70, with a margin of 2" in made
+    assert "Nothing yet." in made
+    assert "test 70" in tried
+    assert "Hotter" in changed
+    assert "RSI, 1 hour comes above 80 Token" in changed
+    assert "Paused" in paused
+    assert "Active" in resumed
+    assert "You have none yet" in words(await alice.open("/alerts"))
+    assert (await alice.open(path)).status_code == 404
+
+
+async def test_a_move_is_waited_for(alice: Person) -> None:
+    path = await make(alice, **MOVE)
+
+    assert "RSI, 1 hour changes by 5 % within 1 hour" in words(await alice.open(path))
+
+
+async def test_the_secret_of_a_webhook_is_shown_once(alice: Person) -> None:
+    made = await alice.send("/alerts/new", ALERT | HOOK)
+    (path,) = {each for each in made.text.split('"') if each.startswith("/alerts/")} - {
+        "/alerts/new"
+    }
+    shown = words(made)
+    renewed = words(await alice.send(f"{path}/secret"))
+    after = words(await alice.open(path))
+
+    assert "It is shown this once." in shown
+    secrets = {word for page in (shown, renewed) for word in page.split() if "whsec_" in word}
+    assert len(secrets) == 2
+    assert not any(secret in after for secret in secrets)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"name": ""}, "Expected name to be printable"),
+        ({"mint": "nothing"}, "Expected a token mint address"),
+        ({"level": "high"}, "Expected a number"),
+        ({"level": "nan"}, "Expected level to be a number"),
+        ({"field": "price.eur"}, "Choose what is looked at"),
+        ({"kind": "sometimes"}, "Choose what is looked at"),
+        ({"webhook": "http://127.0.0.1/"}, "Error:"),
+        (MOVE | {"percent": "0"}, "Expected percent from"),
+        (MOVE | {"window": "x"}, "Choose how far back"),
+        ({"email": "yes"}, "Verify your e-mail address before"),
+    ],
+)
+async def test_what_is_typed_wrong_is_asked_for_again(
+    alice: Person, changes: dict[str, str], told: str
+) -> None:
+    answer = await alice.send("/alerts/new", ALERT | changes)
+
+    assert answer.status_code == 422
+    assert told in words(answer)
+
+
+async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> None:
+    path = await make(alice)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        answers = [await mallory.open(f"{path}{page}") for page in ("", "/edit", "/delete")]
+        answers += [
+            await mallory.send(f"{path}/{form}", ALERT)
+            for form in ("edit", "test", "active", "secret", "delete")
+        ]
+
+    assert {answer.status_code for answer in answers} == {404}
+    assert "Hot" in words(await alice.open(path))
+
+
+def test_every_number_of_a_report_has_a_name_of_its_own() -> None:
+    assert len({*FIELD_WORDS.values()}) == len(FIELDS)
