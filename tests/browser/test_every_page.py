@@ -111,6 +111,12 @@ ADDRESSES: Final = {
     "administrator": {
         "start-administrator": "/",
         "queue": "/admin",
+        "overview": "/admin/overview",
+        "tokens-followed": "/admin/tokens",
+        "token-drop": "/admin/tokens/So11111111111111111111111111111111111111112/remove",
+        "sales": "/admin/sales",
+        "queue-found": "/admin?state=all&text=trade",
+        "audit-filtered": "/admin/audit?who=no-one@every.example",
         "queue-all": "/admin?state=all",
         "queue-empty": "/admin?state=all&after=1",
         "application": "/admin/applications/{waiting}",

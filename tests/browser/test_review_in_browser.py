@@ -18,6 +18,13 @@ async def confirmed(site: Website, email: str, motivation: str = "To trade.") ->
     return signup_id
 
 
+async def unfold(visitor: Visitor, summary: str) -> None:
+    """Open what is folded away, unless it is open."""
+    folded = visitor.page.locator("details:not([open]) > summary", has_text=summary)
+    if await folded.count():
+        await folded.click()
+
+
 async def go_to(visitor: Visitor, path: str) -> None:
     """Be the administrator at *path*."""
     await visitor.sign_in(ADMINISTRATOR, path)
@@ -35,7 +42,10 @@ async def test_the_longest_waiting_is_approved_and_hears_of_it(
     await visitor.follow("early@review.example")
     motivation = visitor.page.get_by_text("I am early.")
     assert await motivation.inner_text() == "I am early.\n\n  Two spaces."
+    await unfold(visitor, "Approve with further scopes, or a note")
+    await unfold(visitor, "Approve with further scopes, or a note")
     await visitor.page.get_by_label("trade:write").check()
+    await unfold(visitor, "Approve with further scopes, or a note")
     await visitor.fill(Note_optional="Known from the forum.")
     await visitor.press("Approve")
     await visitor.reads("Approved. An e-mail is on its way to the applicant.")
@@ -63,6 +73,7 @@ async def test_an_address_of_usual_length_is_not_broken(
 async def test_the_reason_of_a_rejection_stays_inside(live_site: Website, visitor: Visitor) -> None:
     signup_id = await confirmed(live_site, "no@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
+    await unfold(visitor, "Reject with a reason")
     await visitor.fill(Reason_optional="Spam, the third time.")
     await visitor.press("Reject")
     await visitor.reads("Rejected. An e-mail is on its way to the applicant.")
@@ -76,7 +87,10 @@ async def test_an_unconfirmed_address_is_approved_only_with_a_tick(
 ) -> None:
     signup_id = await live_site.apply("unread@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
+    await unfold(visitor, "Approve with further scopes, or a note")
+    await unfold(visitor, "Approve with further scopes, or a note")
     await visitor.page.get_by_label("groups:write").check()
+    await unfold(visitor, "Approve with further scopes, or a note")
     await visitor.fill(Note_optional="By telephone.")
     await visitor.press("Approve")
     await visitor.reads("Tick this to approve an unconfirmed mailbox.")
@@ -91,9 +105,11 @@ async def test_an_unconfirmed_address_is_approved_only_with_a_tick(
 async def test_notes_have_a_length(live_site: Website, visitor: Visitor) -> None:
     signup_id = await confirmed(live_site, "long@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
+    await unfold(visitor, "Approve with further scopes, or a note")
     await visitor.fill(Note_optional="x" * 2_001)
     await visitor.press("Approve")
     await visitor.reads("Expected at most 2,000 characters; there were 2,001.")
+    await unfold(visitor, "Reject with a reason")
     await visitor.fill(Reason_optional="x" * 2_001)
     await visitor.press("Reject")
     await visitor.reads("Expected at most 2,000 characters; there were 2,001.")

@@ -165,6 +165,13 @@ class RequestTally(Collector):
         self._counts[key][bisect_left(self.BOUNDS_S, elapsed_s)] += 1
         self._sums_s[key] += elapsed_s
 
+    def by_status(self) -> dict[int, int]:
+        """Return how many answers there were of each status."""
+        found: dict[int, int] = {}
+        for (_, status), counts in list(self._counts.items()):
+            found[status] = found.get(status, 0) + sum(counts)
+        return found
+
     @override
     def collect(self) -> Iterator[Metric]:
         """Yield what Prometheus reads; the histogram's count is the number of answers."""

@@ -20,6 +20,7 @@ PLACES = {
     "{alert}": "1",
     "{endpoint}": "get-token",
     "{passkey}": "1",
+    "{mint}": "So11111111111111111111111111111111111111112",
 }
 FRESH_FORMS = ("/admin", "/settings/api-keys", "/settings/second-factor")
 # What the reader of an e-mail, or a stranger, does to an account of their own: no session's form.

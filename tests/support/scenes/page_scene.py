@@ -9,10 +9,12 @@ from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.factors.totp import code_at, step_of
 from mintscope.core.accounts.holdings.watchlists import WatchDenied
+from mintscope.core.accounts.hours import HourSeries, hour_of
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.session import Browser, Session
 from mintscope.core.accounts.signals.signal import Signal, SignalRule
+from mintscope.core.accounts.store import AccountRows
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import SignalKind
 from support.scenes.website import HERE, PASSWORD, Website
@@ -46,6 +48,7 @@ async def scene_at(site: Website) -> dict[str, object]:
     """Let things happen; return what stands for the braces in addresses of pages."""
     await site.make_administrator()
     applications = await _applications(site)
+    await _hours(site)
     keys = await _person(site) | await _changes(site) | await _protected(site)
     await site.accounts.people.sign_up(NEWCOMER, PASSWORD, HERE)
     await site.accounts.people.request_reset(PERSON, HERE)
@@ -136,6 +139,27 @@ async def _changes(site: Website) -> dict[str, object]:
     assert await addresses.confirm(mover, _last(await site.link(MOVED)))
     assert await addresses.request(await _session(site), ANOTHER)
     return {"undo": await site.link(MOVER), "change": await site.link(ANOTHER)}
+
+
+async def _hours(site: Website) -> None:
+    """Let a week have passed, busier by day than by night."""
+    now = hour_of(site.clock.now())
+
+    def write(rows: AccountRows) -> None:
+        for back in range(160):
+            busy = 40 + 35 * ((now - back) % 24 in range(8, 20)) + (back * 7) % 13
+            rows.hours.add(
+                now - back,
+                {
+                    HourSeries.ANSWERED: 60 * busy,
+                    HourSeries.UNPAID: busy // 3,
+                    HourSeries.PAID: busy // 7,
+                    HourSeries.CREDITS_USED: 50 * busy,
+                    HourSeries.LAG_MS: 400 + 11 * busy,
+                },
+            )
+
+    await site.accounts.review.store.transact(write)
 
 
 async def _protected(site: Website) -> dict[str, object]:

@@ -32,6 +32,7 @@ from mintscope.edges.web.app import groups_of
 from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.render import Features
+from mintscope.edges.web.review.operations import OperationParts
 from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import MailConfig, WebConfig
@@ -39,7 +40,7 @@ from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api, other_limit
 from mintscope.shell.wiring.following.reports import stream_bounds
 from mintscope.shell.wiring.site import Pages, credit_sales, described
-from mintscope.shell.wiring.stores import Money, open_money
+from mintscope.shell.wiring.stores import Money, open_market, open_money
 from support.fakes.facts import FACTS
 from support.fakes.list_reader import FakeListReader
 from support.fakes.reports import FakeReports
@@ -81,6 +82,7 @@ class Website:
     ledger: CreditLedger
     market: ShownMarket | None = None
     token_market: TokenMarket | None = None
+    operations: OperationParts | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """Return what the money file holds, read over a connection of its own."""
@@ -104,6 +106,7 @@ class Website:
             ledger=self.ledger,
             market=self.market_parts,
             status=None if self.market is None else self.market.status,
+            operations=self.operations,
         )
         groups = groups_of(parts, Features(), [self.origin])
         return [route for group in groups for route in group.routes()]
@@ -196,6 +199,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
                 clock=clock,
             )
         )
+        kept = await enter(open_market(config))
         market: ShownMarket | None = None
         if has_market:
             market = await enter(shown_market(folder, config, money.ledger, limits, clock))
@@ -229,6 +233,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             ledger=money.ledger,
             market=None if shown is None else shown.parts,
             status=status if market is None else market.status,
+            operations=(run := OperationParts(kept.tracking, kept.reader, money.sales_books)),
         )
         yield Website(
             origin,
@@ -241,6 +246,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             money.ledger,
             market,
             token_market,
+            run,
         )
 
 

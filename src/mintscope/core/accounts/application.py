@@ -155,9 +155,12 @@ class ApplicationRows(Protocol):
         """Delete an application."""
 
     def page(
-        self, state: ApplicationState | None, after: SignupId | None, limit: int
+        self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
-        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first."""
+        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first.
+
+        text   only those that hold it, in capitals or not: in address, names or motivation
+        """
 
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications each state has; states without any are left out."""

@@ -35,13 +35,30 @@ class Event:
     detail: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are wanted; an empty text wants all.
+
+    who      did it, or it was done to: `user:7`
+    action   what was done begins with
+    """
+
+    who: str = ""
+    action: str = ""
+
+
+EVERYTHING: Final = EventFilter()
+
+
 class EventRows(Protocol):
     """The audit log inside one transaction."""
 
     def insert(self, event: Event) -> None:
         """Add *event*."""
 
-    def newest(self, before: int | None, limit: int) -> Sequence[tuple[int, Event]]:
+    def newest(
+        self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
+    ) -> Sequence[tuple[int, Event]]:
         """Return up to *limit* events with their numbers, newest first, older than *before*."""
 
 

@@ -1,6 +1,6 @@
 """Reviewing applications and removing accounts: what administrators do, every step logged."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
@@ -14,10 +14,12 @@ from mintscope.core.accounts.application import (
     SignupId,
     subject_of,
 )
-from mintscope.core.accounts.audit import Actor, Event, note
+from mintscope.core.accounts.audit import EVERYTHING, Actor, Event, EventFilter, note
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.hours import HourSeries
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order
 from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.naming import named_by, names_of
 from mintscope.core.accounts.people.access import (
     NotPossible,
     Reviewer,
@@ -54,6 +56,7 @@ class Decision:
     scopes: frozenset[Scope]
     note: str
     actor: Reviewer
+    told: str = ""
 
 
 @dataclass(eq=False, repr=False)
@@ -75,9 +78,13 @@ class Reviews:
         *,
         after: SignupId | None = None,
         limit: int,
+        text: str = "",
     ) -> Sequence[Application]:
-        """Return those behind *after*: the longest waiting first in a *state*, or the newest."""
-        return await self.store.read(lambda rows: rows.applications.page(state, after, limit))
+        """Return those behind *after*: the longest waiting first in a *state*, or the newest.
+
+        text   only those that hold it: in the address, a name or the motivation
+        """
+        return await self.store.read(lambda rows: rows.applications.page(state, after, limit, text))
 
     async def application(self, signup_id: SignupId) -> Application | None:
         """Return one application."""
@@ -103,10 +110,17 @@ class Reviews:
         expected = UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL})
         return await self._decide(Decision(signup_id, approved, expected, scopes, note, actor))
 
-    async def reject(self, signup_id: SignupId, *, note: str, actor: Reviewer) -> Application:
-        """Reject what is undecided; write to a confirmed address only.  Raises NotPossible."""
+    async def reject(
+        self, signup_id: SignupId, *, note: str, actor: Reviewer, told: str = ""
+    ) -> Application:
+        """Reject what is undecided; write to a confirmed address only.  Raises NotPossible.
+
+        told   why, in words for the applicant; *note* is for administrators alone
+        """
         rejected = ApplicationState.REJECTED
-        return await self._decide(Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor))
+        return await self._decide(
+            Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor, told)
+        )
 
     async def _decide(self, decision: Decision) -> Application:
         now = self.clock.now()
@@ -160,9 +174,32 @@ class Reviews:
         )
         return await self.store.transact(lambda rows: promote(rows, new, actor))
 
-    async def events(self, *, before: int | None = None, limit: int) -> Sequence[tuple[int, Event]]:
+    async def events(
+        self, *, before: int | None = None, limit: int, wanted: EventFilter = EVERYTHING
+    ) -> Sequence[tuple[int, Event]]:
         """Return the audit log with its row numbers, newest first."""
-        return await self.store.read(lambda rows: rows.events.newest(before, limit))
+        return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
+
+    async def numbers(self, *, since: int) -> Mapping[HourSeries, Mapping[int, int]]:
+        """Return the numbers of the hour *since* and later, by series and hour."""
+        return await self.store.read(lambda rows: rows.hours.since(since))
+
+    async def names(self, subjects: Collection[str]) -> Mapping[str, str]:
+        """Return what people call *subjects* and actors of the audit log, those that are there."""
+        return await self.store.read(lambda rows: names_of(rows, subjects))
+
+    async def subject_of(self, email: EmailAddress) -> str | None:
+        """Return how the audit log names the person, or else the application, of an address."""
+        return await self.store.read(lambda rows: named_by(rows, email))
+
+    async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
+        """Note what an administrator did elsewhere.  Raises SessionEnded."""
+        now = self.clock.now()
+
+        def work(rows: AccountRows) -> None:
+            note(rows.events, now, expect_administrator(rows, actor), action, subject, **detail)
+
+        await self.store.transact(work)
 
 
 def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
@@ -184,10 +221,13 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
     detail = {} if after.confirmed_at is not None else {"mailbox": "unconfirmed"}
     if decision.note:
         detail["note"] = decision.note
+    if decision.told:
+        detail["told"] = decision.told
     if decision.state is ApplicationState.APPROVED:
         detail["scopes"] = _tell_approved(rows, after, at)
     elif after.confirmed_at is not None:
-        rows.emails.insert(EmailKind.APPLICATION_REJECTED, after.form.email, {}, None, at)
+        facts = {"reason": decision.told} if decision.told else {}
+        rows.emails.insert(EmailKind.APPLICATION_REJECTED, after.form.email, facts, None, at)
     note(rows.events, at, actor, str(decision.state), subject_of(signup_id), **detail)
     return after
 

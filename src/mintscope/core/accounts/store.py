@@ -15,6 +15,7 @@ from mintscope.core.accounts.holdings.credit_rows import CreditRows, MoveRows
 from mintscope.core.accounts.holdings.made import MadeRows
 from mintscope.core.accounts.holdings.wallets import WalletRows
 from mintscope.core.accounts.holdings.watchlists import WatchedRows, WatchlistRows
+from mintscope.core.accounts.hours import HourRows
 from mintscope.core.accounts.keys.api_key import ApiKeyRows, KeyAddressRows, UserKeyRows
 from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
@@ -47,6 +48,7 @@ class AccountRows:
     emails: EmailRows
     outbox: OutboxRows
     events: EventRows
+    hours: HourRows
     credits: CreditRows
     moves: MoveRows
     wallets: WalletRows

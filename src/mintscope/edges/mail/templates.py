@@ -14,7 +14,7 @@ from mintscope.core.accounts.mail.email import Draft, Email, EmailKind
 from mintscope.core.accounts.proof import Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 
-NO_FACTS: Final = {"scopes": "", "hint": "", "username": "", "what": ""}
+NO_FACTS: Final = {"scopes": "", "hint": "", "username": "", "what": "", "because": ""}
 HOST_SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
     EmailKind.CONFIRM_APPLICATION: (Purpose.CONFIRM_APPLICATION, "confirm"),
@@ -38,6 +38,8 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
     Raises    EmailWithoutLink
     """
     facts = NO_FACTS | draft.facts | {"origin": origin, "name": name}
+    if "reason" in draft.facts:  # an administrator's words
+        facts["because"] = f"\n{draft.facts['reason']}\n"
     if draft.kind in LINK_OF:
         if draft.proof is None:
             raise EmailWithoutLink(f"e-mail {draft.email_id}: expected a proof; there is none")
@@ -93,7 +95,7 @@ If you know nothing of it, please tell the operator of {name}.
 APPLICATION_REJECTED: Final = """\
 Thank you for your interest in {name}. Your application for access
 was not approved.
-
+{because}
 You get this e-mail because the application was made with this address.
 There is nothing you need to do.
 """

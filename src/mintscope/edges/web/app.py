@@ -57,6 +57,8 @@ from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.render import Features, PageWriter
 from mintscope.edges.web.review.applications import ReviewPages
+from mintscope.edges.web.review.operations import OperationPages, OperationParts
+from mintscope.edges.web.review.overview import OverviewPages
 from mintscope.edges.web.review.users import UserPages
 from mintscope.edges.web.routes import SEGMENT, PageGroup
 from mintscope.edges.web.sales.buying import BuyPages
@@ -102,6 +104,7 @@ class WebParts:
     watchlists: Watchlists
     signals: Signals
     mailbox: Mailbox | None = None
+    operations: OperationParts | None = None
     market: MarketParts | None = None
     sales: CreditSales | None = None
     describe: Callable[[], Mapping[str, Any]] | None = None
@@ -135,6 +138,9 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
     if features.has_administration:
         yield ReviewPages(parts.review)
         yield UserPages(parts.review)
+        if parts.operations is not None:
+            yield OverviewPages(parts.operations, parts.review)
+            yield OperationPages(parts.operations, parts.review)
 
 
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:

@@ -48,6 +48,7 @@ from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Sales, open_sales
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
+from mintscope.shell.wiring.processes.operating import operating
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import Pages, credit_sales, origins_of, resource_origin
 from mintscope.shell.wiring.storage.limits import open_limits
@@ -104,15 +105,15 @@ async def _serve(
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
-    status = StatusReader(checks, reader, follower, sales, clock.now())
-    pages = Pages(config.web, accounts, address_limits, other, clock, ledger, shown, sold, status)
+    run = await enter(operating(market, money, clock, follower.age_ms, is_sold=sales is not None))
+    parts = (shown, sold, StatusReader(checks, reader, follower, sales, clock.now()), run)
+    pages = Pages(config.web, accounts, address_limits, other, clock, ledger, *parts)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
-    server = create_server(config.api, app, clock, api.express, draining)
     await enter(keeping_memory_small())
     ready(host, port)
-    await server.serve(sockets=[listener])
+    await create_server(config.api, app, clock, api.express, draining).serve(sockets=[listener])
 
 
 def _sold_on_pages(

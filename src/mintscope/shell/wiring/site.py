@@ -29,6 +29,7 @@ from mintscope.edges.web.app import create_web
 from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.render import Features
+from mintscope.edges.web.review.operations import OperationParts
 from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.shell.config.sections import WebConfig
 from mintscope.shell.config.values import is_loopback
@@ -103,6 +104,7 @@ class Pages:
     market: MarketParts | None = None
     sales: CreditSales | None = None
     status: ReadStatus | None = None
+    operations: OperationParts | None = None
     has_payments: bool = False
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
@@ -160,6 +162,7 @@ class Pages:
                 describe=describe_api,
                 ledger=self.ledger,
                 status=self.status,
+                operations=self.operations,
             ),
             origins=origins,
             clock=self.clock,

@@ -49,7 +49,8 @@ class Draft:
     """An e-mail as the outbox keeps it; its link and code are derived when it is sent.
 
     facts   what its text tells, never a text of a user or an applicant
-            approved: `scopes`; new key: `hint`, `scopes`; claim: `username`;
+            approved: `scopes`; rejected: `reason`, an administrator's words;
+            new key: `hint`, `scopes`; claim: `username`;
             second factor: `what` was done, in words of ours;
             signal fired: what `signals.writing` tells; webhook disabled: `signal`
     proof   what its link and code derive from; None: it has none

@@ -91,5 +91,8 @@ class MaintenanceBooks(SalesState, Protocol):
 class SalesBooks(SalesState, Protocol):
     """Whether anything is sold, as an operator sees and changes it."""
 
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        """Stop sales until an operator resumes them; the first reason is kept."""
+
     async def resume_sales(self) -> None:
         """Open sales again; what stopped them must be understood first."""

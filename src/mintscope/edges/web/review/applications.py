@@ -28,6 +28,7 @@ from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 QUEUE: Final = "/admin"
 EVERY: Final = "all"
 PAGE_LENGTH: Final = 25
+TEXT_LENGTH_MAX: Final = 100
 STATE_NAMES: Final = {
     ApplicationState.AWAITING_APPROVAL: "Waiting for approval",
     ApplicationState.AWAITING_CONFIRMATION: "Mailbox not confirmed",
@@ -61,16 +62,19 @@ class ReviewPages:
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound
         after = parse_place(request.query_params.line("after"))
+        text = request.query_params.line("text")[:TEXT_LENGTH_MAX]
         rows = await self._review.applications(
             None if shown == EVERY else ApplicationState(shown),
             after=None if after is None else SignupId(after),
             limit=PAGE_LENGTH + 1,
+            text=text,
         )
         facts = {
             "applications": rows[:PAGE_LENGTH],
             "has_more": len(rows) > PAGE_LENGTH,
             "is_first": after is None,
             "shown": shown,
+            "text": text,
             "states": STATE_NAMES,
             "counts": await self._review.counts(),
         }
@@ -78,7 +82,8 @@ class ReviewPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show everything about an application, and what can be done with it."""
-        return _page(await self._application(request), request)
+        application = await self._application(request)
+        return await self._page(application, request)
 
     async def decide(self, request: PageRequest) -> PageResponse:
         """Approve or reject."""
@@ -91,12 +96,18 @@ class ReviewPages:
                 await self._approve(application, request)
             else:
                 note = _note(request, "reject-note")
-                await self._review.reject(application.signup_id, note=note, actor=request.signed_in)
+                await self._review.reject(
+                    application.signup_id,
+                    note=note,
+                    actor=request.signed_in,
+                    told=_note(request, "told"),
+                )
         except InvalidForm as invalid:
-            return _page(application, request, errors=invalid.errors)
+            return await self._page(application, request, errors=invalid.errors)
         except NotPossible as error:
             # Another administrator was quicker: the page shows what is so now.
-            return _page(await self._application(request), request, errors={"": sentence(error)})
+            now = await self._application(request)
+            return await self._page(now, request, errors={"": sentence(error)})
         return Redirect(QUEUE, notice="approved" if decision == "approve" else "rejected")
 
     async def _ask(self, what: Ending, request: PageRequest) -> PageResponse:
@@ -133,6 +144,13 @@ class ReviewPages:
             unconfirmed=is_unconfirmed,
         )
 
+    async def _page(
+        self, application: Application, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    ) -> Page:
+        by = application.decided_by or ""
+        names = await self._review.names([by])
+        return _page(application, request, errors, decided_by=names.get(by, by))
+
     async def _application(self, request: PageRequest) -> Application:
         signup_id = SignupId(parse_id(request.path_params["application"]))
         application = await self._review.application(signup_id)
@@ -154,19 +172,20 @@ def _note(request: PageRequest, field: str) -> str:
 
 
 def _page(
-    application: Application, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    application: Application, request: PageRequest, errors: Mapping[str, str], *, decided_by: str
 ) -> Page:
     is_admitted = application.state in ADMITTED
     facts = {
         "application": application,
         "states": STATE_NAMES,
         "granted": in_order(application.scopes | READ_SCOPES) if is_admitted else [],
+        "decided_by": decided_by,
         "is_undecided": application.state in UNDECIDED,
         "is_fresh": request.signed_in.is_fresh(request.now),
         "areas": AREAS,
         "ticked": frozenset(request.form.texts("scope")),
     }
-    notes = {name: request.form.text(name) for name in ("approve-note", "reject-note")}
+    notes = {name: request.form.text(name) for name in ("approve-note", "reject-note", "told")}
     return Page("admin/application.html", facts, errors, notes)
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mintscope.base.errors import NotFound
+from mintscope.core.accounts.audit import EventFilter
+from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
@@ -14,6 +16,7 @@ from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 USERS: Final = "/admin/users"
 AUDIT: Final = "/admin/audit"
 PAGE_LENGTH: Final = 50
+FILTER_LENGTH_MAX: Final = 254
 SUBJECT_PAGES: Final = {"application": "/admin/applications/"}
 
 
@@ -60,9 +63,26 @@ class UserPages:
     async def audit(self, request: PageRequest) -> PageResponse:
         """Show what was done, newest first."""
         before = parse_place(request.query_params.line("before"))
-        rows = await self._review.events(before=before, limit=PAGE_LENGTH + 1)
-        facts = {"events": rows[:PAGE_LENGTH], "subject_pages": SUBJECT_PAGES}
-        return Page("admin/audit.html", facts | _place(rows, before))
+        who = request.query_params.line("who")[:FILTER_LENGTH_MAX]
+        action = request.query_params.line("action")[:FILTER_LENGTH_MAX]
+        wanted = EventFilter(await self._subject(who), action.lower())
+        rows = await self._review.events(before=before, limit=PAGE_LENGTH + 1, wanted=wanted)
+        shown = rows[:PAGE_LENGTH]
+        named = {name for _, event in shown for name in (event.actor, event.subject)}
+        facts = {
+            "events": shown,
+            "subject_pages": SUBJECT_PAGES,
+            "names": await self._review.names(named),
+            "query": {name: text for name, text in (("who", who), ("action", action)) if text},
+        }
+        values = {"who": who, "action": action}
+        return Page("admin/audit.html", facts | _place(rows, before), values=values)
+
+    async def _subject(self, who: str) -> str:
+        """Return how the log names *who*: an e-mail address, or a name of the log itself."""
+        if "@" not in who:
+            return who
+        return await self._review.subject_of(EmailAddress(who.lower())) or who
 
     async def _user(self, request: PageRequest) -> User:
         user = await self._review.user(UserId(parse_id(request.path_params["user"])))

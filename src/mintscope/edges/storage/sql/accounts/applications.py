@@ -24,6 +24,15 @@ APPLICATION: Final = Columns(
         SELECT removed_at IS NOT NULL FROM "user" WHERE "user".id = application."user")""",
 )
 
+HOLDS: Final = (
+    "("
+    + " OR ".join(
+        f"lower(coalesce({column}, '')) LIKE ? ESCAPE '!'"
+        for column in ("email", "telegram", "twitter", "motivation")
+    )
+    + ")"
+)
+
 
 class SqlApplicationRows(Table[SignupId, KeptApplication]):
     """Implements ApplicationRows."""
@@ -50,17 +59,27 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         self._db.execute("DELETE FROM application WHERE id = ?", (signup_id,))
 
     def page(
-        self, state: ApplicationState | None, after: SignupId | None, limit: int
+        self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
         """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first."""
+        held, sought = "", tuple[str, ...]()
+        if text:
+            held, sought = f"{HOLDS} AND ", (_pattern(text),) * HOLDS.count("?")
         if state is None:
-            found = self._all(f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?", after, limit)
+            order = f"{held}id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
+            found = self._all(order, *sought, after, limit)
         else:
-            in_state = "state = ? AND id > coalesce(?, 0) ORDER BY id LIMIT ?"
-            found = self._all(in_state, state, after, limit)
+            in_state = f"{held}state = ? AND id > coalesce(?, 0) ORDER BY id LIMIT ?"
+            found = self._all(in_state, *sought, state, after, limit)
         return [kept.application for kept in found]
 
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return how many applications each state has; states without any are left out."""
         rows = self._db.execute("SELECT state, count(*) FROM application GROUP BY state")
         return {ApplicationState(state): count for state, count in rows}
+
+
+def _pattern(text: str) -> str:
+    """Return what LIKE finds *text* with; its signs stand for themselves."""
+    plain = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
+    return f"%{plain}%"

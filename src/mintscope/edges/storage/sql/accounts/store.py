@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TypeVar
 
-from mintscope.core.accounts.audit import Event
+from mintscope.core.accounts.audit import EVERYTHING, Event, EventFilter
 from mintscope.core.accounts.store import AccountRows
 from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.sql.accounts.api_keys import SqlApiKeyRows, SqlKeyAddressRows
@@ -26,6 +26,7 @@ from mintscope.edges.storage.sql.accounts.signals.turn import SqlTurnRows
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 from mintscope.edges.storage.sql.accounts.wallets import SqlWalletRows
 from mintscope.edges.storage.sql.accounts.watchlists import SqlWatchedRows, SqlWatchlistRows
+from mintscope.edges.storage.sql.money.hours import SqlHourRows
 
 T = TypeVar("T")
 
@@ -60,11 +61,21 @@ class SqlEventRows(Table[int, Event]):
         """Add *event*."""
         self._add(asdict(event))
 
-    def newest(self, before: int | None, limit: int) -> Sequence[tuple[int, Event]]:
+    def newest(
+        self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
+    ) -> Sequence[tuple[int, Event]]:
         """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
+        values: list[object] = [before]
+        if wanted.who:
+            conditions.append("(actor = ? OR subject = ?)")
+            values += [wanted.who, wanted.who]
+        if wanted.action:
+            conditions.append("substr(action, 1, length(?)) = ?")
+            values += [wanted.action, wanted.action]
         events = f"SELECT id, {self.COLUMNS.text} FROM account_event"  # noqa: S608  a constant
-        page = f"WHERE id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
-        rows = self._db.execute(f"{events} {page}", (before, limit))
+        page = f"WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
+        rows = self._db.execute(f"{events} {page}", (*values, limit))
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
 
@@ -86,6 +97,7 @@ def rows_of(db: Database) -> AccountRows:
         emails=emails,
         outbox=emails,
         events=SqlEventRows(db),
+        hours=SqlHourRows(db),
         credits=SqlCreditRows(db),
         moves=SqlMoveRows(db),
         wallets=SqlWalletRows(db),

@@ -1,0 +1,82 @@
+"""Writes down what this process counted, each minute, into the numbers of the hour.
+
+What was counted and not written when the process ends is lost: a minute at most.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from prometheus_client import REGISTRY
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import DISCONNECTED_STATUS, REQUESTS
+from mintscope.core.accounts.hours import HOURS_KEPT, HourSeries, hour_of
+from mintscope.core.accounts.store import AccountRows, AccountStore
+
+ROUND_S: Final = 60.0
+UNPAID_STATUS: Final = 402
+SPENT: Final = ("mintscope_debits_total", {"outcome": "spent"})
+SETTLED: Final = ("mintscope_payments_total", {"outcome": "settled", "reason": ""})
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False, repr=False)
+class HourWriter:
+    """Adds what was counted since its last round; *age_ms* is that of the newest block."""
+
+    store: AccountStore
+    clock: Clock
+    age_ms: Callable[[], int | None]
+    _written: Mapping[HourSeries, int] = field(default_factory=dict, init=False)
+
+    async def run(self) -> None:
+        """Write once a minute until cancelled."""
+        self._written = counted()
+        while True:
+            await asyncio.sleep(ROUND_S)
+            await self.round()
+
+    async def round(self) -> None:
+        """Write what is new; what cannot be written now is written in the next round."""
+        now, total, hour = self.clock.now(), counted(), hour_of(self.clock.now())
+        new = {series: count - self._written.get(series, 0) for series, count in total.items()}
+        values = {series: count for series, count in new.items() if count > 0}
+        age_ms = self.age_ms()
+        if age_ms is not None:
+            values[HourSeries.LAG_MS] = age_ms
+
+        def write(rows: AccountRows) -> None:
+            rows.hours.add(hour, values)
+            rows.hours.purge(hour - HOURS_KEPT)
+
+        try:
+            await self.store.transact(write)
+        except ServiceUnavailable as trouble:
+            log.warning("numbers of the hour could not be written", reason=str(trouble), at=now)
+        else:
+            self._written = total
+
+
+def counted() -> dict[HourSeries, int]:
+    """Return what this process has counted since its start."""
+    found = dict.fromkeys(
+        (HourSeries.ANSWERED, HourSeries.UNPAID, HourSeries.REFUSED, HourSeries.FAILED), 0
+    )
+    for status, count in REQUESTS.by_status().items():
+        found[_series_of(status)] += count
+    for series, (name, labels) in ((HourSeries.CREDITS_USED, SPENT), (HourSeries.PAID, SETTLED)):
+        found[series] = int(REGISTRY.get_sample_value(name, labels) or 0)
+    return found
+
+
+def _series_of(status: int) -> HourSeries:
+    if status == UNPAID_STATUS:
+        return HourSeries.UNPAID
+    if status >= 500 and status != DISCONNECTED_STATUS:  # noqa: PLR2004
+        return HourSeries.FAILED
+    return HourSeries.REFUSED if status >= 400 else HourSeries.ANSWERED  # noqa: PLR2004

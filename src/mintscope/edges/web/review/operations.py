@@ -1,0 +1,152 @@
+"""What administrators change of the service itself: tokens that are followed, and sales."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.errors import InvalidTokenAddress, NotFound
+from mintscope.base.primitives import Mint, UnixMs, parse_mint
+from mintscope.base.time import SECOND_MS
+from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.market.store import MarketReader, TrackedMint, Tracking
+from mintscope.core.payments.books.store import SalesBooks
+from mintscope.edges.web.form import sentence
+from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
+
+TOKENS: Final = "/admin/tokens"
+SALES: Final = "/admin/sales"
+SHOWN_MAX: Final = 200
+REASON_LENGTH_MAX: Final = 200
+NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other administrators."
+PAUSED: Final = "paused by an administrator"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationParts:
+    """What administrators operate: *sales* is None where nothing is sold."""
+
+    tracking: Tracking
+    market: MarketReader
+    sales: SalesBooks | None
+
+
+class OperationPages:
+    """Tokens and sales; each change is in the audit log."""
+
+    def __init__(self, parts: OperationParts, review: Reviews) -> None:
+        self._tracking = parts.tracking
+        self._sales = parts.sales
+        self._review = review
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        removal = f"{TOKENS}/{{mint}}/remove"
+        yield get(TOKENS, self.tokens, Access.SIGNED_IN)
+        yield post(TOKENS, self.add, Access.FRESH)
+        yield get(removal, self.ask_remove, Access.FRESH)
+        yield post(removal, self.remove, Access.FRESH)
+        yield get(SALES, self.sales, Access.SIGNED_IN)
+        yield post(f"{SALES}/pause", self.pause, Access.FRESH)
+        yield post(f"{SALES}/resume", self.resume, Access.FRESH)
+
+    async def tokens(self, request: PageRequest) -> PageResponse:
+        """Show the tokens that are followed."""
+        return await self._token_page(request)
+
+    async def add(self, request: PageRequest) -> PageResponse:
+        """Follow a token, from the next block on."""
+        try:
+            mint = parse_mint(request.form.line("mint"))
+        except InvalidTokenAddress as flaw:
+            return await self._token_page(request, {"mint": sentence(flaw)})
+        if await self._tracking.add(mint):
+            await self._review.record("followed token", f"mint:{mint}", actor=request.signed_in)
+        return Redirect(TOKENS, notice="token-added")
+
+    async def ask_remove(self, request: PageRequest) -> PageResponse:
+        """Ask whether the token, and what is kept of it, shall really go."""
+        return Page("admin/drop_token.html", {"mint": await self._tracked(request)})
+
+    async def remove(self, request: PageRequest) -> PageResponse:
+        """Follow a token no more."""
+        mint = await self._tracked(request)
+        await self._tracking.remove(mint)
+        await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)
+        return Redirect(TOKENS, notice="token-removed")
+
+    async def sales(self, request: PageRequest) -> PageResponse:
+        """Show whether anything is sold, and why not."""
+        return await self._sales_page(request)
+
+    async def pause(self, request: PageRequest) -> PageResponse:
+        """Stop sales; credits go on working."""
+        why = request.form.line("why")
+        if not (why.isprintable() and 1 <= len(why) <= REASON_LENGTH_MAX):
+            return await self._sales_page(request, {"why": NO_REASON})
+        books = self._books()
+        if await books.why_stopped() is None:
+            await books.stop_sales(now=request.now, why=f"{PAUSED}: {why}")
+            await self._review.record("paused sales", "sales", actor=request.signed_in, why=why)
+        return Redirect(SALES, notice="sales-paused")
+
+    async def resume(self, request: PageRequest) -> PageResponse:
+        """Sell again; an audit that finds the same stops it again."""
+        books = self._books()
+        was = await books.why_stopped()
+        if was is not None:
+            await books.resume_sales()
+            await self._review.record("resumed sales", "sales", actor=request.signed_in, was=was)
+        return Redirect(SALES, notice="sales-resumed")
+
+    def _books(self) -> SalesBooks:
+        if self._sales is None:
+            raise NotFound
+        return self._sales
+
+    async def _tracked(self, request: PageRequest) -> Mint:
+        try:
+            mint = parse_mint(request.path_params["mint"])
+        except InvalidTokenAddress:
+            raise NotFound from None
+        if await self._tracking.one(mint) is None:
+            raise NotFound
+        return mint
+
+    async def _token_page(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    ) -> Page:
+        text = request.query_params.line("text")[:64]
+        tracked = [one for one in await self._tracking.all() if text in one.mint]
+        facts = {
+            "tokens": [_line(one) for one in _in_order(tracked)[:SHOWN_MAX]],
+            "count": len(tracked),
+            "shown_max": SHOWN_MAX,
+            "text": text,
+        }
+        return Page("admin/tokens.html", facts, errors, {"mint": request.form.line("mint")})
+
+    async def _sales_page(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    ) -> Page:
+        facts: dict[str, object] = {"is_sold": self._sales is not None, "why": None}
+        if self._sales is not None:
+            facts["why"] = await self._sales.why_stopped()
+        return Page("admin/sales.html", facts, errors, {"why": request.form.line("why")})
+
+
+def _in_order(tracked: Sequence[TrackedMint]) -> list[TrackedMint]:
+    """Return those named by an operator first, then the newest swap first."""
+    return sorted(tracked, key=lambda one: (not one.is_listed, -(one.last_swap or 0)))
+
+
+def _line(one: TrackedMint) -> dict[str, object]:
+    def moment(at_s: int | None) -> UnixMs | None:
+        return None if at_s is None else UnixMs(at_s * SECOND_MS)
+
+    return {
+        "mint": one.mint,
+        "is_listed": one.is_listed,
+        "since": moment(one.since_time),
+        "last_swap": moment(one.last_swap),
+    }

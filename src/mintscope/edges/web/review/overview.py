@@ -1,0 +1,86 @@
+"""How the service is doing: plots of a week, and what stands in the store now."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from mintscope.base.time import SECOND_MS
+from mintscope.core.accounts.hours import HourSeries, hour_of
+from mintscope.core.accounts.reviews import Reviews
+from mintscope.edges.web.figures.hour_plot import HOURS, hour_plot
+from mintscope.edges.web.pages.page import Page, PageResponse
+from mintscope.edges.web.review.operations import OperationParts
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get
+
+OVERVIEW: Final = "/admin/overview"
+KINDS_MAX: Final = 500
+PROGRAMS_SHOWN: Final = 8
+LAMPORTS_PER_SOL: Final = 10**9
+PLOTS: Final = (
+    (HourSeries.ANSWERED, "Requests answered"),
+    (HourSeries.UNPAID, "Answered 402: to be paid"),
+    (HourSeries.PAID, "Payments settled"),
+    (HourSeries.CREDITS_USED, "Credits used"),
+    (HourSeries.REFUSED, "Refused: other 4xx"),
+    (HourSeries.FAILED, "Failed: 5xx"),
+)
+
+
+class OverviewPages:
+    """The first page of administrators."""
+
+    def __init__(self, parts: OperationParts, review: Reviews) -> None:
+        self._parts = parts
+        self._review = review
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(OVERVIEW, self.show, Access.SIGNED_IN)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show how the service is doing."""
+        hour = hour_of(request.now)
+        numbers = await self._review.numbers(since=hour - HOURS + 1)
+        plots = [_plot(label, numbers.get(series, {}), hour) for series, label in PLOTS]
+        lag_s = {at: lag / SECOND_MS for at, lag in numbers.get(HourSeries.LAG_MS, {}).items()}
+        facts = {
+            "plots": plots,
+            "lag": {
+                "most": max(lag_s.values(), default=None),
+                "svg": hour_plot(lag_s, hour, "Age of the newest block, the highest of each hour"),
+            },
+            "age_s": await self._age_s(request),
+            "programs": await self._programs(),
+            "waiting": (await self._review.counts()),
+        }
+        return Page("admin/overview.html", facts | await self._money())
+
+    async def _age_s(self, request: PageRequest) -> float | None:
+        """Return how old the newest block in the store is."""
+        tip = await self._parts.market.tip()
+        return None if tip.time is None else max(0.0, request.now / SECOND_MS - tip.time)
+
+    async def _programs(self) -> list[tuple[str, int]]:
+        """Return the programs of whose calls most were not read within a day."""
+        counts: Counter[str] = Counter()
+        for each in await self._parts.market.not_read(KINDS_MAX):
+            counts[each.program] += each.count
+        return counts.most_common(PROGRAMS_SHOWN)
+
+    async def _money(self) -> dict[str, Any]:
+        books = self._parts.sales
+        if books is None:
+            return {"is_sold": False, "why": None, "fund_sol": None, "pending": 0}
+        fund, (pending, _) = await books.fund(), await books.pending()
+        return {
+            "is_sold": True,
+            "why": await books.why_stopped(),
+            "fund_sol": None if fund is None else fund / LAMPORTS_PER_SOL,
+            "pending": pending,
+        }
+
+
+def _plot(label: str, values: Mapping[int, int], hour: int) -> dict[str, Any]:
+    total, most = sum(values.values()), max(values.values(), default=0)
+    heard = f"{label}, by hour over seven days: {total} in all, {most} in an hour at most"
+    return {"label": label, "total": total, "most": most, "svg": hour_plot(values, hour, heard)}

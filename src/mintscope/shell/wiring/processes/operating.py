@@ -1,0 +1,19 @@
+"""What administrators see and change of the service while it runs."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from mintscope.base.clock import Clock
+from mintscope.edges.maintenance.hours import HourWriter
+from mintscope.edges.web.review.operations import OperationParts
+from mintscope.shell.wiring.maintenance import running
+from mintscope.shell.wiring.stores import Market, Money
+
+
+@asynccontextmanager
+async def operating(
+    market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None], *, is_sold: bool
+) -> AsyncIterator[OperationParts]:
+    """Write the numbers of each hour during the block; *age_ms* is that of the newest block."""
+    async with running(HourWriter(money.accounts, clock, age_ms).run, "hours"):
+        yield OperationParts(market.tracking, market.reader, money.sales_books if is_sold else None)

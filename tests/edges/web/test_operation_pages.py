@@ -1,0 +1,143 @@
+"""What administrators see of the service, and change: numbers, tokens, sales, the audit log."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mintscope.base.time import HOUR_MS
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.hours import HourSeries, hour_of
+from mintscope.edges.maintenance.hours import HourWriter
+from support.scenes.people.web_person import ALICE, Person, where, words
+from support.scenes.website import ADMINISTRATOR, Website
+
+BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
+TOKENS, SALES, AUDIT = "/admin/tokens", "/admin/sales", "/admin/audit"
+
+
+@pytest.fixture
+async def administrator(site: Website) -> AsyncIterator[Person]:
+    await site.make_administrator()
+    async with Person(site) as person:
+        await person.sign_in(ADMINISTRATOR)
+        yield person
+
+
+async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
+    assert "expected" in words(await administrator.send(TOKENS, {"mint": "none"})).lower()
+    assert where(await administrator.send(TOKENS, {"mint": BONK})).startswith(TOKENS)
+    await administrator.send(TOKENS, {"mint": BONK})
+    assert f"{BONK} An operator" in words(await administrator.open(TOKENS))
+    assert BONK in words(await administrator.open(f"{TOKENS}?text=DezXA"))
+    assert BONK not in words(await administrator.open(f"{TOKENS}?text=xxx"))
+    removal = f"{TOKENS}/{BONK}/remove"
+    assert BONK in words(await administrator.open(removal))
+    await administrator.send(removal)
+    assert BONK not in words(await administrator.open(TOKENS))
+    assert (await administrator.open(removal)).status_code == 404
+    assert (await administrator.open(f"{TOKENS}/x/remove")).status_code == 404
+    log = words(await administrator.open(AUDIT))
+    assert log.count("followed token") == log.count("dropped token") == 1
+    assert f"{ADMINISTRATOR} user:1" in log
+
+
+async def test_sales_are_paused_and_resumed(site: Website, administrator: Person) -> None:
+    assert site.operations is not None
+    books = site.operations.sales
+    assert books is not None
+    assert "Sales Open" in words(await administrator.open(SALES))
+    for wrong in ("", "x" * 201):
+        assert (await administrator.send(f"{SALES}/pause", {"why": wrong})).status_code == 422
+    await administrator.send(f"{SALES}/pause", {"why": "The treasury moves."})
+    assert await books.why_stopped() == "paused by an administrator: The treasury moves."
+    assert "Stopped" in words(await administrator.open("/admin/overview"))
+    await administrator.send(f"{SALES}/resume")
+    assert await books.why_stopped() is None
+    log = words(await administrator.open(f"{AUDIT}?action=paused"))
+    assert "The treasury moves." in log
+    assert "resumed sales" not in log
+
+
+async def test_the_overview_adds_up_what_every_process_wrote(
+    site: Website, administrator: Person
+) -> None:
+    hour = hour_of(site.clock.now())
+    store = site.accounts.review.store
+    for _ in range(2):
+        await store.transact(
+            lambda rows: rows.hours.add(hour, {HourSeries.ANSWERED: 1500, HourSeries.LAG_MS: 900})
+        )
+    await store.transact(lambda rows: rows.hours.add(hour - 1, {HourSeries.LAG_MS: 2_400}))
+    text = words(await administrator.open("/admin/overview"))
+    assert "Requests answered 3,000" in text
+    assert "at most 3,000 an hour" in text
+    assert "Age of the newest block 2.4 s" in text
+    assert "Everything of the last 24 hours was understood." in text
+
+
+async def test_what_a_process_counted_is_written_once(site: Website) -> None:
+    store, hour = site.accounts.review.store, hour_of(site.clock.now())
+    writer = HourWriter(store, site.clock, lambda: 70)
+    await writer.round()
+    first = await store.read(lambda rows: rows.hours.since(hour))
+    await writer.round()
+    assert await store.read(lambda rows: rows.hours.since(hour)) == first
+    assert first[HourSeries.LAG_MS] == {hour: 70}
+    site.clock.advance(32 * 24 * HOUR_MS)
+    await writer.round()
+    assert list((await store.read(lambda rows: rows.hours.since(0)))[HourSeries.LAG_MS]) == [
+        hour_of(site.clock.now())
+    ]
+
+
+async def test_the_audit_log_names_people_and_is_filtered(
+    site: Website, administrator: Person
+) -> None:
+    async with Person(site, address="198.51.100.9") as alice:
+        await alice.sign_up()
+    signup_id = await site.apply("agent@example.org")
+    await site.accounts.review.reject(signup_id, note="", actor=COMMAND_LINE)
+    everything = words(await administrator.open(AUDIT))
+    assert f"{ALICE} user:2" in everything
+    assert f"agent@example.org application:{signup_id}" in everything
+    of_alice = words(await administrator.open(f"{AUDIT}?who={ALICE.upper()}"))
+    assert "signed up" in of_alice
+    assert "rejected" not in of_alice
+    of_command = words(await administrator.open(f"{AUDIT}?who=command%20line&action=REJ"))
+    assert "rejected" in of_command
+    assert "made administrator" not in of_command
+    assert "There is none." in words(await administrator.open(f"{AUDIT}?who=no-one@example.org"))
+
+
+async def test_applications_are_searched(site: Website, administrator: Person) -> None:
+    await site.apply("one@example.org", "I follow 100% of all_tokens.")
+    await site.apply("two@example.org", "Something else.")
+    for text, found in {
+        "ONE@": {"one"}, "100%25": {"one"}, "l_t": {"one"}, "0_0": set(), "e": {"one", "two"},
+        "@AGENT": {"one", "two"}, "nothing": set(),
+    }.items():  # fmt: skip
+        page = words(await administrator.open(f"/admin?state=all&text={text}"))
+        assert {name for name in ("one", "two") if f"{name}@example.org" in page} == found, text
+    waiting = words(await administrator.open("/admin?state=awaiting_confirmation&text=else"))
+    assert "two@example.org" in waiting
+    assert "one@example.org" not in waiting
+
+
+async def test_a_reason_reaches_the_applicant_and_a_note_does_not(
+    site: Website, administrator: Person
+) -> None:
+    signup_id = await site.apply("agent@example.org")
+    await site.accounts.signup.confirm_by_link(
+        (await site.link("agent@example.org")).rpartition("/")[2]
+    )
+    told, note = "Please say {what} you trade.", "Looks like spam."
+    await administrator.send(
+        f"/admin/applications/{signup_id}",
+        {"decision": "reject", "reject-note": note, "told": told},
+    )
+    email = await site.email("agent@example.org")
+    assert told in email
+    assert note not in email
+    shown = words(await administrator.open(f"/admin/applications/{signup_id}"))
+    assert f"by {ADMINISTRATOR}" in shown
+    assert note in shown
