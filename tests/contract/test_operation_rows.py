@@ -1,0 +1,100 @@
+"""What every engine does with numbers of hours, filters of the audit log, and searches."""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.application import ApplicationState, Form, NewApplication, UserType
+from mintscope.core.accounts.audit import COMMAND_LINE, Event, EventFilter, user_actor
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.hours import HourSeries
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from support.scenes.account_stores import ENGINES
+
+SECRETS = AccountSecrets.derive(bytes(32))
+
+
+@pytest.fixture(params=ENGINES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AccountStore]:
+    async with ENGINES[request.param](tmp_path) as store:
+        yield store
+
+
+async def test_hours_are_added_up_and_of_lag_the_highest_is_kept(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> Mapping[HourSeries, Mapping[int, int]]:
+        rows.hours.add(7, {HourSeries.PAID: 2, HourSeries.LAG_MS: 900})
+        rows.hours.add(7, {HourSeries.PAID: 3, HourSeries.LAG_MS: 400})
+        rows.hours.add(8, {HourSeries.PAID: 1})
+        rows.hours.add(5, {HourSeries.FAILED: 1})
+        rows.hours.purge(6)
+        return rows.hours.since(0)
+
+    assert await store.transact(work) == {
+        HourSeries.PAID: {7: 5, 8: 1},
+        HourSeries.LAG_MS: {7: 900},
+    }
+    assert await store.read(lambda rows: rows.hours.since(8)) == {HourSeries.PAID: {8: 1}}
+
+
+async def test_the_audit_log_is_filtered(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> None:
+        for at, (actor, action, subject) in enumerate(
+            [
+                (COMMAND_LINE, "created", "user:1"),
+                (user_actor(1), "revoked", "key:1"),
+                (user_actor(11), "revoked", "key:2"),
+                (user_actor(11), "renamed", "user:1"),
+            ]
+        ):
+            rows.events.insert(Event(at=UnixMs(at), actor=actor, action=action, subject=subject))
+
+    await store.transact(work)
+
+    async def shown(wanted: EventFilter, limit: int = 9) -> list[int]:
+        found = await store.read(lambda rows: rows.events.newest(None, limit, wanted))
+        return [event.at for _, event in found]
+
+    assert await shown(EventFilter()) == [3, 2, 1, 0]
+    assert await shown(EventFilter(who="user:1")) == [3, 1, 0]
+    assert await shown(EventFilter(who="user:1"), limit=2) == [3, 1]
+    assert await shown(EventFilter(action="re")) == [3, 2, 1]
+    assert await shown(EventFilter(who="user:11", action="revoked")) == [2]
+    assert await shown(EventFilter(action="%")) == []
+
+
+async def test_applications_are_searched(store: AccountStore) -> None:
+    def work(rows: AccountRows) -> None:
+        for number, motivation in enumerate(["I follow 100% of ALL_tokens!", "Something else"]):
+            form = Form(
+                email=EmailAddress(f"n{number}@example.org"),
+                telegram="@Agent" if number else None,
+                twitter=None,
+                user_type=UserType.BOTH,
+                motivation=motivation,
+            )
+            rows.applications.insert(
+                NewApplication(
+                    form=form,
+                    secret_hash=SECRETS.hash(f"{number}"),
+                    secret_nonce=bytes(32),
+                    signup_redeem=None,
+                    at=UnixMs(number),
+                )
+            )
+
+    await store.transact(work)
+
+    async def found(text: str, state: ApplicationState | None = None) -> list[str]:
+        page = await store.read(lambda rows: rows.applications.page(state, None, 9, text))
+        return [application.form.email.partition("@")[0] for application in page]
+
+    assert await found("N0@") == ["n0"]
+    assert await found("100%") == await found("all_t") == await found("tokens!") == ["n0"]
+    assert await found("1%0") == await found("all.t") == []
+    assert await found("@agent") == ["n1"]
+    assert await found("e") == ["n1", "n0"]
+    assert await found("e", ApplicationState.AWAITING_CONFIRMATION) == ["n0", "n1"]
+    assert await found("e", ApplicationState.APPROVED) == []
