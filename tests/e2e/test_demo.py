@@ -177,7 +177,8 @@ def _expect_an_agent(lines: list[str]) -> None:
 def _expect_a_buyer(lines: list[str]) -> None:
     """A buyer was asked for money, paid, bought credits and spent them to the last."""
     said = [line.strip() for line in lines if line.startswith("    ")]
-    unpaid, amount, asset, pay_to, network, sponsor, memo, report, purchase, spent, empty = said
+    unpaid, *terms, report, purchase, in_usdc, spent, empty = said
+    amount, asset, pay_to, network, sponsor, memo = terms
     assert any("the official x402 client" in line for line in lines)
     assert unpaid == "402 PAYMENT_REQUIRED, and PAYMENT-REQUIRED says"
     assert re.fullmatch(r"amount +\d+ atoms, [\d.]+ MINT", amount)
@@ -188,5 +189,7 @@ def _expect_a_buyer(lines: list[str]) -> None:
     assert re.fullmatch(r"memo +[\w=-]{32} .*", memo)
     assert re.fullmatch(rf"200, price [\d.]+ USD, settled by {SIGNATURE}", report)
     assert re.fullmatch(rf"201, 10 credits for [\d.]+ MINT, settled by {SIGNATURE}", purchase)
+    assert re.fullmatch(rf"200, price [\d.]+ USD, settled by {SIGNATURE}", in_usdc)
+    assert any(line.endswith(", paid in USDC") for line in lines)
     assert spent == f"200, credits left: {list(range(9, -1, -1))}"
     assert empty == "402 INSUFFICIENT_CREDITS"

@@ -17,6 +17,7 @@ from mintscope.shell.cli.buy import app
 from support.processes.listening import listening
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import World, world_at
+from support.scenes.payments.selling_api import opened
 
 MINT = "So11111111111111111111111111111111111111112"
 
@@ -59,6 +60,21 @@ async def test_credits_and_a_report_are_bought(world: World, tmp_path: Path) -> 
     assert json.loads(report.stdout) == {"price": 1}
     assert too_much.exit_code == 1
     assert "at most 1000 atoms a payment; was 2500" in too_much.stderr
+
+
+async def test_a_buyer_chooses_what_to_pay_in(world: World, tmp_path: Path) -> None:
+    world.fund("buyer", usdc_atoms=10**6)
+    async with (
+        opened(world, also=[world.usdc_terms]) as shop,
+        listening(shop.service.app) as url,
+        listening(world.node) as rpc,
+    ):
+        for asset in (world.terms.asset, "usdc"):
+            given = options(world, tmp_path, url=url, rpc=rpc, asset=asset)
+            bought = await run([*given, "credits", "10"])
+            assert bought.exit_code == 0, bought.stderr
+
+    assert world.received() == world.received(world.usdc_terms) == 25_000
 
 
 @pytest.mark.parametrize(
