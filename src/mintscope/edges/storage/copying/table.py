@@ -13,7 +13,7 @@ NOT_COPIED: Final = {
     *("replica_settings", "token_price"),
 }
 # What a new schema holds already.
-MADE_BY_MIGRATIONS: Final = {"progress"}
+MADE_BY_MIGRATIONS: Final = {"progress", "credit_day_mark"}
 
 
 class Relation(NamedTuple):
