@@ -9,13 +9,15 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Mint, Signature
 from mintscope.base.solana import USDC
 from mintscope.core.accounts.audit import SERVICE
+from mintscope.core.payments.books.orphans import recognise
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.requirement import Terms
-from support.fakes.reports import TRACKED
-from support.scenes.payments.payment_world import World
+from mintscope.edges.api.offers import report_offers
+from support.fakes.reports import TRACKED, UNTRACKED
+from support.scenes.payments.payment_world import SECRETS, World
 from support.scenes.payments.restored import back_up, paid_with_key, restored
 from support.scenes.payments.selling_api import (
     KEY,
@@ -70,6 +72,26 @@ async def test_its_key_gets_what_was_paid_for(
     assert rows(world) == 1
     assert world.calls.count("sendTransaction") == 1
     assert await world.audit(full=True) == []
+
+
+@pytest.mark.parametrize("page", ["candles?tf=m5", "candles?tf=d1", "indicators?tf=h1"])
+async def test_the_newest_page_of_a_series_is_told_by_its_transaction_alone(
+    world: World, page: str
+) -> None:
+    path = f"{REPORT}/{page}"
+    async with opened(world) as shop:
+        demand = await shop.demand("GET", path)
+        wire = shop.transaction(demand)
+    found = recognise(
+        wire,
+        report_offers([Mint(UNTRACKED), Mint(TRACKED)]),
+        terms=world.terms,
+        quote_key=SECRETS.quote,
+    )
+
+    assert found is not None
+    assert f"https://shop.example{found.offer.resource}" == demand["resource"]["url"]
+    assert found.offer.credit_count == 1
 
 
 async def test_a_bundle_is_the_same_token_again(world: World) -> None:

@@ -1,6 +1,7 @@
 """The names under which this front sells, what was sold under them, and how it is paid for."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -8,9 +9,13 @@ import msgspec
 from mintscope.base.primitives import Mint
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.checkout.order import Order
+from mintscope.core.market.series.candles import WIDTHS
+from mintscope.core.market.timeframe import Timeframe
 from mintscope.core.payments.books.orphans import SoldItem
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle
 from mintscope.core.payments.protocol.requirement import Requirement, Resource
+from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
+from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
 from mintscope.edges.api.wire import AcceptedAsset, HowToPay
 
 
@@ -34,18 +39,36 @@ def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
     return Resource(f"/v1/token/{mint}/{kind}?{urlencode(asked)}".rstrip("?"))
 
 
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# Behind the mint, as they are sold to those who name a timeframe and no more.
+NEWEST_PAGES: Final = [
+    series_resource(Mint(""), kind, query).removeprefix("/v1/token/")
+    for kind, queries in (
+        ("candles", [msgspec.convert({"tf": tf}, CandlesQuery) for tf in WIDTHS]),
+        ("indicators", [msgspec.convert({"tf": tf}, IndicatorsQuery) for tf in Timeframe]),
+        ("swaps", [SwapsQuery()]),
+    )
+    for query in queries
+]
+
+
 def bundle_offers() -> Iterator[SoldItem]:
     """Return every bundle."""
     return (SoldItem(bundle_resource(bundle), bundle.credits) for bundle in BUNDLES)
 
 
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
-    """Return the reports of *mints*: each costs what a credit costs."""
-    return (SoldItem(report_resource(mint), 1) for mint in mints)
+    """Return the reports of *mints*, and their newest pages: each costs what a credit costs.
 
-
-def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    A page that was asked for by a range, a cursor or a limit is none of them: there are too many.
+    """
+    for mint in mints:
+        yield SoldItem(report_resource(mint), 1)
+        for page in NEWEST_PAGES:
+            yield SoldItem(Resource(f"/v1/token/{mint}{page}"), 1)
 
 
 def how_to_pay(merchant: Merchant, order: Order, requirements: Sequence[Requirement]) -> HowToPay:
