@@ -1,5 +1,6 @@
 """Signals: each crossing exactly once, whatever dies meanwhile, on every engine."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -341,6 +342,20 @@ async def test_only_one_process_watches(scene: Scene) -> None:
     await other.round()
     assert await scene.fired(signal_id) == []
     await one.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_a_process_that_stops_leaves_its_turn_to_others(scene: Scene) -> None:
+    signal_id = await scene.make()
+    one, other = scene.watcher(0), scene.watcher(1)
+    await one.round()
+    await other.writer.leave()  # it is not its turn
+    task = asyncio.create_task(one.run())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    trade(scene.log, 11.0)
+    await other.round()
     assert len(await scene.fired(signal_id)) == 1
 
 

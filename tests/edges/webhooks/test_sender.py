@@ -1,18 +1,12 @@
-"""Webhooks as a receiver sees them: signed, tried again for a day, disabled then; on every engine.
-
-The receiver verifies as the text of Standard Webhooks says, with nothing of ours.
-"""
+"""Webhooks as a receiver sees them: signed, tried again for a day, disabled then."""
 
 import base64
-import hashlib
-import hmac
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from typing_extensions import override
@@ -39,26 +33,12 @@ from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import Direction, SignalKind
 from mintscope.edges.webhooks.post import NotAccepted, WebhookPost
 from mintscope.edges.webhooks.sender import WebhookSender
+from support.oracles.standard_webhooks import verified
 from support.scenes.account_stores import ENGINES
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
 
 URL: Final = "https://example.org/hook"
-
-
-def verified(secret: str, headers: Mapping[str, str], body: bytes, *, now_s: int) -> Any:
-    """Return the payload, as a receiver that has read the specification does."""
-    assert secret.startswith("whsec_")
-    key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    assert 24 <= len(key) <= 64
-    message, sent_at = headers["webhook-id"], headers["webhook-timestamp"]
-    assert abs(int(sent_at) - now_s) <= 300
-    assert "." not in message
-    signed = message.encode() + b"." + sent_at.encode() + b"." + body
-    expected = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-    offered = [each.split(",", 1) for each in headers["webhook-signature"].split(" ")]
-    assert any(version == "v1" and hmac.compare_digest(it, expected) for version, it in offered)
-    return json.loads(body)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -6,6 +6,7 @@ begin    after a start, or after another process: from what was written down
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,15 +49,19 @@ class Watcher:
     _wanted: set[Mint] = field(default_factory=set, init=False)  # to be loaded
 
     async def run(self) -> None:
-        """Watch until cancelled; what fails is begun again."""
-        while True:
-            try:
-                await self.round()
-            except Exception as trouble:  # whatever it is, it is tried again
-                is_bug = not isinstance(trouble, ServiceUnavailable)
-                LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
-                self._seq = None
-            await self.wait()
+        """Watch until cancelled, then leave; what fails is begun again."""
+        try:
+            while True:
+                try:
+                    await self.round()
+                except Exception as trouble:  # whatever it is, it is tried again
+                    is_bug = not isinstance(trouble, ServiceUnavailable)
+                    LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
+                    self._seq = None
+                await self.wait()
+        finally:
+            with suppress(ServiceUnavailable):
+                await self.writer.leave()
 
     async def round(self) -> None:
         """Look at everything that was committed to the log, if it is our turn."""

@@ -45,6 +45,10 @@ class SignalWriter:
             return None
         return await self.store.transact(lambda rows: self._hold(rows, now))
 
+    async def leave(self) -> None:
+        """Let another process watch at once, if it is this one's turn."""
+        await self.store.transact(self._leave)
+
     async def active(self) -> tuple[SignalStanding, Sequence[Signal]]:
         """Return every signal that is to be evaluated, and where it stands."""
         return await self.store.read(lambda rows: (rows.turn.standing(), rows.signals.active()))
@@ -65,6 +69,10 @@ class SignalWriter:
             return None
         rows.turn.hold(self.holder, UnixMs(now + LEASE_MS))
         return rows.turn.standing()
+
+    def _leave(self, rows: AccountRows) -> None:
+        if rows.turn.standing().holder == self.holder:
+            rows.turn.hold(self.holder, UnixMs(0))
 
     def _write(
         self, rows: AccountRows, outcome: Outcome, bases: Sequence[MintBase], now: UnixMs

@@ -119,6 +119,7 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
     return {
         "MINTSCOPE_CHAIN__START": "first",
         "MINTSCOPE_MAIL__DELIVERY": "page",
+        "MINTSCOPE_SIGNALS__WEBHOOK_LOOPBACK": "true",
         "MINTSCOPE_ACCOUNTS__SIGNUP_LIMIT_REQUESTS": "100",
         "MINTSCOPE_METRICS__ENABLED": "false",
         "MINTSCOPE_LOG__LEVEL": "warning",

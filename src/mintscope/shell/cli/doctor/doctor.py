@@ -12,7 +12,7 @@ from mintscope.shell.cli.doctor.finding import Finding, Level, fail, ok
 from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
 from mintscope.shell.cli.doctor.node import check_node
 from mintscope.shell.cli.doctor.payments import check_payments
-from mintscope.shell.cli.doctor.site import check_mail, check_pages
+from mintscope.shell.cli.doctor.site import check_mail, check_pages, check_signals
 from mintscope.shell.cli.doctor.store import check_limits, check_market, check_money
 from mintscope.shell.cli.doctor.surfaces import check_surfaces
 from mintscope.shell.cli.output import AsJson, print_json
@@ -29,6 +29,7 @@ CHECKS: Final = (
     check_limits,
     check_payments,
     check_mail,
+    check_signals,
     check_pages,
     check_ports,
     check_surfaces,

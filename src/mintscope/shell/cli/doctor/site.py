@@ -1,4 +1,4 @@
-"""Checks what people see: the address of the pages, and e-mails, their sender and their links."""
+"""Checks what people see and get: the address of the pages, e-mails, alerts."""
 
 import asyncio
 from collections.abc import Iterator
@@ -76,3 +76,19 @@ def _check_server(mail: MailConfig) -> Finding:
         )
     who = f", signed in as {mail.username}" if mail.username else ""
     return ok(f"mail: {where} accepts e-mails, {mail.security}{who}")
+
+
+def check_signals(config: Config) -> Iterator[Finding]:
+    """Check whether alert rules are looked at, and where their webhooks may go."""
+    signals, api = config.signals, config.api
+    hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
+    is_here = all(map(is_loopback, hosts))
+    if not signals.enabled:
+        yield warn("signals: alert rules are kept, and fire nothing", "set signals.enabled")
+    elif signals.webhook_loopback and not is_here:
+        yield warn(
+            f"signals: webhooks may go to this machine, and clients of {hosts[-1]} say where",
+            "unset signals.webhook_loopback",
+        )
+    else:
+        yield ok(f"signals: up to {signals.per_account_max} an account, webhooks are sent")

@@ -1,0 +1,209 @@
+"""What the rows of signals do, on every engine."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.base.credentials import CredentialHash
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.holdings.made import MadeThing
+from mintscope.core.accounts.signals.signal import (
+    FiringId,
+    FiringKind,
+    NewFiring,
+    Queue,
+    SignalId,
+    SignalRule,
+)
+from mintscope.core.accounts.signals.turn import MintBase
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import NewUser, UserId, UserKind
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import Direction, SignalKind
+from support.scenes.account_stores import ENGINES
+
+NONCE: Final = bytes(range(32))
+RULE: Final = SignalRule(
+    name="up",
+    mint=Mint(WSOL),
+    field=Field("price.usd"),
+    kind=SignalKind.ABOVE,
+    level=1e-12,
+    margin=0.5,
+    webhook_url="https://example.org/",
+)
+
+
+def at(number: int) -> UnixMs:
+    return UnixMs(1_700_000_000_000 + number)
+
+
+@pytest.fixture(params=ENGINES)
+async def two(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[tuple[AccountStore, AccountStore]]:
+    """Two stores over one database, as in two processes."""
+    async with AsyncExitStack() as stack:
+        opener = ENGINES[request.param]
+        here, there = [await stack.enter_async_context(opener(tmp_path)) for _ in range(2)]
+        yield here, there
+
+
+def user(rows: AccountRows, name: str) -> UserId:
+    email = EmailAddress(f"{name}@example.org")
+    new = NewUser(kind=UserKind.AGENT, username=name, email=email, created_at=at(0))
+    return rows.users.insert(new)
+
+
+def firing(signal_id: SignalId, number: int) -> NewFiring:
+    return NewFiring(
+        signal_id=signal_id,
+        kind=FiringKind.FIRED,
+        seq=number,
+        slot=Slot(number),
+        time=UnixS(number),
+        value=1.5,
+        direction=Direction.DOWN,
+        reference=2.5,
+        fired_at=at(number),
+    )
+
+
+async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, AccountStore]) -> None:
+    here, there = two
+
+    def write(rows: AccountRows) -> tuple[UserId, UserId, SignalId, SignalId]:
+        one, other = user(rows, "one"), user(rows, "other")
+        first = rows.signals.insert(one, RULE, NONCE, at(1))
+        second = rows.signals.insert(one, replace(RULE, is_active=False), NONCE, at(2))
+        rows.signals.update(first, state='{"side":1}', revision=2, old_nonce=NONCE, fired_at=at(3))
+        return one, other, first, second
+
+    one, other, first, second = await here.transact(write)
+    kept = await there.read(lambda rows: rows.signals.get(first))
+    assert kept is not None
+    assert (kept.user_id, kept.rule, kept.nonce, kept.old_nonce) == (one, RULE, NONCE, NONCE)
+    assert (kept.revision, kept.state, kept.created_at) == (2, '{"side":1}', at(1))
+    assert (kept.fired_at, kept.webhook_failed_at, kept.old_nonce_until) == (at(3), None, None)
+    found = await there.read(lambda rows: (rows.signals.of_user(one), rows.signals.active()))
+    assert [[each.signal_id for each in part] for part in found] == [[first, second], [first]]
+    assert not found[0][1].rule.is_active
+    await here.transact(lambda rows: rows.signals.hand_over(one, other))
+    assert await there.read(lambda rows: rows.signals.of_user(one)) == []
+
+    def delete(rows: AccountRows) -> None:
+        rows.firings.insert(firing(first, 1), None)
+        rows.signals.delete(first)
+
+    await here.transact(delete)
+    left = await there.read(lambda rows: rows.signals.of_user(other))
+    assert [each.signal_id for each in left] == [second]
+    again = await here.transact(lambda rows: rows.signals.insert(one, RULE, NONCE, at(4)))
+    assert again > second, "a number is never used again"
+
+
+async def test_what_fired_is_told_by_the_page_and_claimed_by_its_turn(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    here, there = two
+
+    def write(rows: AccountRows) -> tuple[SignalId, list[FiringId]]:
+        signal_id = rows.signals.insert(user(rows, "one"), RULE, NONCE, at(0))
+        dues = (None, at(30), at(20), at(10), at(90))
+        return signal_id, [
+            rows.firings.insert(firing(signal_id, n), due) for n, due in enumerate(dues)
+        ]
+
+    signal_id, numbers = await here.transact(write)
+    page = await there.read(lambda rows: rows.firings.of_signal(signal_id, None, 2))
+    assert [each.firing_id for each in page] == [numbers[4], numbers[3]]
+    assert page[0].fired == firing(signal_id, 4)
+    rest = await there.read(lambda rows: rows.firings.of_signal(signal_id, numbers[3], 9))
+    assert [each.firing_id for each in rest] == [numbers[2], numbers[1], numbers[0]]
+    queue = await there.read(lambda rows: rows.firings.queue(at(30)))
+    assert queue == Queue(waiting=4, due=3, oldest=at(1))
+    due = await here.claim(lambda rows: rows.firings.claim(at(30), 2))
+    assert [each.firing_id for each in due] == [numbers[3], numbers[2]]
+
+    def end(rows: AccountRows) -> None:
+        rows.firings.update(numbers[3], delivered_at=at(40), attempts=1)
+        rows.firings.update(numbers[2], due_at=at(95), reason="no", attempts=1)
+        rows.firings.purge(at(5))
+        rows.firings.give_up(signal_id, at(50), "enough")
+
+    await here.transact(end)
+    left = await there.read(lambda rows: rows.firings.of_signal(signal_id, None, 9))
+    assert [each.firing_id for each in left] == [numbers[4], numbers[2], numbers[1]]
+    assert {(each.given_up_at, each.reason) for each in left} == {(at(50), "enough")}
+    queue = await there.read(lambda rows: rows.firings.queue(at(99)))
+    assert queue == Queue(waiting=0, due=0, oldest=None)
+
+
+async def test_two_processes_claim_nothing_twice(two: tuple[AccountStore, AccountStore]) -> None:
+    here, there = two
+
+    def write(rows: AccountRows) -> None:
+        signal_id = rows.signals.insert(user(rows, "one"), RULE, NONCE, at(0))
+        for number in range(6):
+            rows.firings.insert(firing(signal_id, number), at(0))
+
+    def lease(rows: AccountRows) -> list[FiringId]:
+        found = [each.firing_id for each in rows.firings.claim(at(1), 2)]
+        for number in found:
+            rows.firings.update(number, due_at=at(100))
+        return found
+
+    await here.transact(write)
+    taken = [await store.claim(lease) for store in (here, there, here, there)]
+    assert [len(each) for each in taken] == [2, 2, 2, 0]
+    assert len({number for each in taken for number in each}) == 6
+
+
+async def test_how_far_was_looked_and_what_is_begun_from(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    here, there = two
+    first = await there.read(lambda rows: rows.turn.standing())
+    assert (first.seq, first.version, first.holder, first.held_until) == (0, 0, b"", 0)
+    usdc = Mint(USDC)
+
+    def write(rows: AccountRows) -> None:
+        rows.turn.hold(b"one", at(10))
+        rows.turn.touch()
+        rows.turn.advance(7)
+        rows.turn.keep_bases([MintBase(RULE.mint, 3, b"a"), MintBase(usdc, 4, b"b")], {usdc: 6})
+
+    await here.transact(write)
+    now = await there.read(lambda rows: rows.turn.standing())
+    assert (now.seq, now.version, now.holder, now.held_until) == (7, 1, b"one", at(10))
+    bases = await there.read(lambda rows: rows.turn.bases())
+    assert {base.mint: (base.seq, base.packed) for base in bases} == {
+        RULE.mint: (3, b"a"),
+        usdc: (6, b"b"),
+    }
+
+    def change(rows: AccountRows) -> None:
+        rows.turn.drop_bases([usdc])
+        rows.turn.keep_bases([MintBase(RULE.mint, 9, b"c")], {usdc: 9})
+
+    await here.transact(change)
+    assert await there.read(lambda rows: rows.turn.bases()) == [MintBase(RULE.mint, 9, b"c")]
+
+
+async def test_what_was_made_with_a_key_is_found_until_it_is_purged(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    here, there = two
+    key, made = CredentialHash(bytes(32)), MadeThing(b"asked", 7)
+    assert await there.read(lambda rows: rows.made.find(key)) is None
+    await here.transact(lambda rows: rows.made.insert(key, made, at(5)))
+    await here.transact(lambda rows: rows.made.purge(at(5)))
+    assert await there.read(lambda rows: rows.made.find(key)) == made
+    await here.transact(lambda rows: rows.made.purge(at(6)))
+    assert await there.read(lambda rows: rows.made.find(key)) is None
