@@ -1,0 +1,189 @@
+"""Signals of a real api process that is killed again and again: each crossing exactly once."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import apsw
+import httpx
+import pytest
+
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
+from mintscope.core.market.log import PricedSwap
+from mintscope.edges.storage.folder import MONEY_FILE
+from support.oracles.standard_webhooks import verified
+from support.processes.api_process import settings
+from support.scenes.old_folder import FACTS, old_folder
+from support.scenes.traded import Traded, traded_on
+
+LEVEL: Final = 160.0
+KILLS: Final = 20 if os.environ.get("STORM") == "full" else 2  # noqa: TID251 - only how many
+READY_S: Final = 180.0
+KEY: Final = {"Authorization": f"Bearer {FACTS['key']['apiKey']}"}
+ASKED: Final = {"name": "up", "mint": WSOL, "field": "price.usd", "kind": "above", "level": LEVEL}
+
+
+@dataclass
+class Receiver:
+    """Keeps the webhooks that it accepts; every third it refuses at first."""
+
+    got: dict[str, bytes] = field(default_factory=dict)
+    headers: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        lines = [line.split(": ", 1) for line in head.split("\r\n")[1:] if line]
+        headers = {name.lower(): value for name, value in lines}
+        body = await reader.readexactly(int(headers["content-length"]))
+        raw = headers["webhook-id"]
+        is_refused = int(raw.removeprefix("msg_")) % 3 == 0 and raw not in self.refused
+        if is_refused:
+            self.refused.add(raw)
+        else:
+            self.got[raw], self.headers[raw] = body, headers
+        writer.write(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % (500 if is_refused else 204))
+        writer.close()
+
+
+@dataclass
+class Trading:
+    """A market that trades about the level, and where that was crossed."""
+
+    market: Traded
+    slot: int
+    time: int
+    price: float = 150.0
+    crossings: list[int] = field(default_factory=list)
+    random: Random = field(default_factory=lambda: Random(7))
+
+    async def trade(self) -> None:
+        before, self.price = self.price, self.random.choice([150.0, 159.0, 160.0, 161.0, 170.0])
+        self.slot, self.time = self.slot + 1, self.time + 1
+        swap = PricedSwap(Mint(WSOL), 0, 0, -1, 0, True, 10**6, self.price, 1.0)  # noqa: FBT003
+        await self.market.slot(self.slot, self.time, swap)
+        if before <= LEVEL < self.price:
+            self.crossings.append(self.slot)
+
+    async def run(self) -> None:
+        while True:
+            await self.trade()
+            await asyncio.sleep(0.1)
+
+
+@asynccontextmanager
+async def api(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Run an api process, and kill it at last."""
+    log = folder / "api.log"
+    environment = settings(
+        folder,
+        MINTSCOPE_SIGNALS__WEBHOOK_LOOPBACK="true",
+        MINTSCOPE_ACCOUNTS__KEY_LIMIT_REQUESTS="100000",
+    )
+    with log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "mintscope", "api", env=environment, stderr=stderr
+        )
+    try:
+        async with asyncio.timeout(READY_S):
+            while not (found := re.search(r"serving (http://\S+)$", log.read_text(), re.MULTILINE)):
+                assert process.returncode is None, log.read_text()
+                await asyncio.sleep(0.05)
+        async with httpx.AsyncClient(base_url=found[1], headers=KEY, timeout=20) as client:
+            yield client
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+async def until(what: Any) -> Any:
+    """Wait until *what* returns something that is true; return that."""
+    async with asyncio.timeout(READY_S):
+        while not (found := await what()):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.1)
+    return found
+
+
+async def events_of(client: httpx.AsyncClient, signal_id: int) -> list[dict[str, Any]]:
+    """Return all that a signal has fired, oldest first."""
+    found: list[dict[str, Any]] = []
+    query = "?limit=100"
+    while True:
+        answer = (await client.get(f"/v1/signals/{signal_id}/events{query}")).json()["data"]
+        found += answer["events"]
+        if answer["nextCursor"] is None:
+            return found[::-1]
+        query = f"?limit=100&cursor={answer['nextCursor']}"
+
+
+@pytest.mark.process
+@pytest.mark.storm
+@pytest.mark.timeout(600)
+async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path: Path) -> None:
+    data = old_folder(tmp_path / "data")
+    with closing(apsw.Connection(str(data / MONEY_FILE))) as db:
+        db.execute("UPDATE api_key SET scopes = ?", ('["signals:read","signals:write"]',))
+    receiver = Receiver()
+    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    async with traded_on("sqlite", data, []) as market:
+        tip = await market.reader.tip()
+        trading = Trading(market, tip.slot or 0, tip.time or 0)
+        await trading.trade()
+        trading.price, trading.crossings = 150.0, []
+        made = await _begin(tmp_path, data, trading, url)
+        task = asyncio.create_task(trading.run())
+        for _ in range(KILLS):
+            seen = len(receiver.got)
+            async with api(tmp_path):
+                await until(lambda seen=seen: _more(receiver, seen + 3))
+        await asyncio.sleep(1)  # the market goes on while no process is there
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        async with api(tmp_path) as client:
+            expected = trading.crossings
+
+            async def told() -> list[dict[str, Any]]:
+                events = await events_of(client, made["signalId"])
+                waits = any(each["webhook"]["state"] == "waiting" for each in events)
+                return [] if len(events) < len(expected) or waits else events
+
+            events = await until(told)
+    server.close()
+    assert [each["slot"] for each in events] == expected
+    assert {f"msg_{each['eventId']}" for each in events} == set(receiver.got)
+    for name, body in receiver.got.items():
+        headers = receiver.headers[name]
+        sent_at = int(headers["webhook-timestamp"])
+        payload = verified(made["webhookSecret"], headers, body, now_s=sent_at)
+        assert payload["data"]["slot"] in expected
+
+
+async def _more(receiver: Receiver, count: int) -> bool:
+    return len(receiver.got) >= count
+
+
+async def _begin(folder: Path, data: Path, trading: Trading, url: str) -> dict[str, Any]:
+    """Make a signal, and wait until it has been looked at."""
+
+    async def is_seen() -> bool:
+        with closing(apsw.Connection(str(data / MONEY_FILE))) as db:
+            return bool(db.execute("SELECT 1 FROM signal WHERE state IS NOT NULL").get)
+
+    while trading.price != 150.0:
+        await trading.trade()
+    async with api(folder) as client:
+        answer = await client.post("/v1/signals", json=ASKED | {"webhookUrl": url})
+        assert answer.status_code == 201, answer.text
+        await until(is_seen)
+    made: dict[str, Any] = answer.json()["data"]
+    return made
