@@ -8,11 +8,14 @@ from typing import Final
 
 import pytest
 
+from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.made import MadeThing
+from mintscope.core.accounts.people.leaving import Leaving
+from mintscope.core.accounts.people.session import NewSession, Session
 from mintscope.core.accounts.signals.signal import (
     FiringId,
     FiringKind,
@@ -143,6 +146,38 @@ async def test_what_fired_is_told_by_the_page_and_claimed_by_its_turn(
     assert {(each.given_up_at, each.reason) for each in left} == {(at(50), "enough")}
     queue = await there.read(lambda rows: rows.firings.queue(at(99)))
     assert queue == Queue(waiting=0, due=0, oldest=None)
+
+
+async def test_who_leaves_takes_signals_and_waiting_webhooks_along(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    here, there = two
+
+    def write(rows: AccountRows) -> tuple[Session, SignalId, SignalId]:
+        one, other = user(rows, "one"), user(rows, "other")
+        numbers = [rows.signals.insert(each, RULE, NONCE, at(1)) for each in (one, one, other)]
+        for signal_id in numbers:
+            rows.firings.insert(firing(signal_id, 1), at(2))
+            rows.firings.insert(firing(signal_id, 2), None)
+        new = NewSession(CredentialHash(bytes(32)), "here", "browser")
+        session = rows.sessions.get(rows.sessions.insert(one, new, at(3)))
+        assert session is not None
+        return session, numbers[0], numbers[2]
+
+    session, gone, kept = await here.transact(write)
+    leaving = Leaving(store=here, clock=ManualClock(at(9)))
+    assert (await leaving.belongings(session)).signals == 2
+    version = (await there.read(lambda rows: rows.turn.standing())).version
+    await leaving.leave(session)
+
+    def left(rows: AccountRows) -> list[object]:
+        queue, of_gone = rows.firings.queue(at(9)), rows.firings.of_signal(gone, None, 9)
+        numbers = [each.signal_id for each in rows.signals.active()]
+        return [numbers, queue.waiting, of_gone, rows.signals.of_user(session.user.user_id)]
+
+    assert await there.read(left) == [[kept], 1, [], []]
+    assert (await there.read(lambda rows: rows.turn.standing())).version > version
+    assert len(await there.read(lambda rows: rows.firings.of_signal(kept, None, 9))) == 2
 
 
 async def test_two_processes_claim_nothing_twice(two: tuple[AccountStore, AccountStore]) -> None:

@@ -4,9 +4,15 @@ import re
 
 import pytest
 
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.signals.signal import Signal, SignalRule
+from mintscope.core.accounts.user import UserId
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import SignalKind
 from support.scenes.people.web_person import ALICE, MALLORY, Person, where, words
 from support.scenes.service import bearer, credit_token
 from support.scenes.website import ADMINISTRATOR, HERE, PASSWORD, Website
@@ -15,6 +21,15 @@ EMAIL = "/settings/account/email"
 DELETE = "/settings/account/delete"
 NEW = "alice@new.example"
 OTHER_PASSWORD = "staple horse battery"
+ALERT = SignalRule(
+    name="up",
+    mint=Mint(WSOL),
+    field=Field("price.usd"),
+    kind=SignalKind.ABOVE,
+    level=1.0,
+    margin=0.0,
+    webhook_url="https://example.org/",
+)
 
 
 async def verify(site: Website, person: Person, email: str = ALICE) -> None:
@@ -178,7 +193,11 @@ async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
     await site.accounts.keys.flush()
     _, secret = await site.apply_for_key(ALICE)
     await verify(site, alice)
+    made = await site.accounts.signals.make(UserId(1), ALERT)
+    assert isinstance(made, Signal)
+    await site.accounts.signals.test(UserId(1), made.signal_id)
     text = words(await alice.open(DELETE))
+    assert "1 alert is deleted with what fired" in text
     assert "1 key is refused from that moment on" in text
     assert "this address may apply again" in text
     ((username,),) = site.rows("SELECT username FROM user")
@@ -190,7 +209,8 @@ async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
     assert (await alice.sign_in()).status_code == 422
     columns = "email, username, password_hash, administrator"
     assert site.rows(f"SELECT {columns} FROM user WHERE id = 1") == [("", "removed-1", "", 0)]
-    for table in ("session", "key_address", "application", "linked_wallet", "watchlist"):
+    gone = "session key_address application linked_wallet watchlist signal signal_firing"
+    for table in gone.split():
         assert site.rows(f"SELECT count(*) FROM {table}") == [(0,)], table
     assert "was deleted" in await site.email(ALICE)
     assert await site.accounts.exchange.recognise(EmailAddress(ALICE), secret) is None

@@ -22,6 +22,7 @@ class Belongings:
     credits: int
     keys: int
     groups: int
+    signals: int
     wallets: int
     has_application: bool
 
@@ -46,7 +47,8 @@ class Leaving:
         """Delete the account, at once and for good; write to its address that this was done.
 
         Keys, sessions and links end; groups, wallets, addresses of clients and the application are
-        deleted; no one can spend the credits.  Of the person only the number is kept.
+        deleted, and signals with what they fired, sent or not; no one can spend the credits.  Of
+        the person only the number is kept.
         Raises    NotPossible for the last administrator
         """
         now = self.clock.now()
@@ -59,6 +61,7 @@ def _belongings(rows: AccountRows, user: User, at: UnixMs) -> Belongings:
         credits=0 if account is None else rows.credits.balance(account),
         keys=rows.user_keys.count_active(user.user_id, at),
         groups=len(rows.watchlists.of_user(user.user_id)),
+        signals=len(rows.signals.of_user(user.user_id)),
         wallets=len(rows.wallets.of_user(user.user_id)),
         has_application=_own_application(rows, user) is not None,
     )
