@@ -9,7 +9,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import ApplicationState, Form, NewApplication, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE, Event, EventFilter, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.hours import HourSeries
+from mintscope.core.accounts.hours import HourSeries, Series, requests_of
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from support.scenes.account_stores import ENGINES
@@ -23,20 +23,27 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield store
 
 
-async def test_hours_are_added_up_and_of_lag_the_highest_is_kept(store: AccountStore) -> None:
-    def work(rows: AccountRows) -> Mapping[HourSeries, Mapping[int, int]]:
-        rows.hours.add(7, {HourSeries.PAID: 2, HourSeries.LAG_MS: 900})
-        rows.hours.add(7, {HourSeries.PAID: 3, HourSeries.LAG_MS: 400})
-        rows.hours.add(8, {HourSeries.PAID: 1})
-        rows.hours.add(5, {HourSeries.FAILED: 1})
+async def test_hours_are_added_up_but_of_lag_the_highest_and_of_the_fund_the_last_is_kept(
+    store: AccountStore,
+) -> None:
+    def work(rows: AccountRows) -> Mapping[Series, Mapping[int, int]]:
+        rows.hours.add(7, {HourSeries.PAID: 2, HourSeries.LAG_MS: 900, HourSeries.FUND: 9})
+        rows.hours.add(7, {HourSeries.PAID: 3, HourSeries.LAG_MS: 400, HourSeries.FUND: 4})
+        rows.hours.add(8, {HourSeries.PAID: 1, requests_of(402): 2})
+        rows.hours.add(5, {requests_of(500): 1})
         rows.hours.purge(6)
         return rows.hours.since(0)
 
     assert await store.transact(work) == {
         HourSeries.PAID: {7: 5, 8: 1},
         HourSeries.LAG_MS: {7: 900},
+        HourSeries.FUND: {7: 4},
+        requests_of(402): {8: 2},
     }
-    assert await store.read(lambda rows: rows.hours.since(8)) == {HourSeries.PAID: {8: 1}}
+    assert await store.read(lambda rows: rows.hours.since(8)) == {
+        HourSeries.PAID: {8: 1},
+        requests_of(402): {8: 2},
+    }
 
 
 async def test_the_audit_log_is_filtered(store: AccountStore) -> None:

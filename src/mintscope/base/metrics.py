@@ -107,6 +107,9 @@ TOKEN_USD: Final = SetGauge("mintscope_payment_token_usd", "Price of the payment
 PAYMENTS: Final = Counter(
     "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]
 )
+CREDITS_SOLD: Final = Counter(
+    "mintscope_credits_sold_total", "Credits of payments that settled, of bundles and top-ups"
+)
 EMAILS: Final = Counter(
     "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]
 )

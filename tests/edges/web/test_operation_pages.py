@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from mintscope.base.metrics import CREDITS_SOLD, REQUESTS
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.hours import HourSeries, hour_of
+from mintscope.core.accounts.hours import HourSeries, Series, hour_of, requests_of
 from mintscope.edges.maintenance.hours import HourWriter
 from support.scenes.people.web_person import ALICE, Person, where, words
 from support.scenes.website import ADMINISTRATOR, Website
@@ -65,11 +66,21 @@ async def test_the_overview_adds_up_what_every_process_wrote(
     store = site.accounts.review.store
     for _ in range(2):
         await store.transact(
-            lambda rows: rows.hours.add(hour, {HourSeries.ANSWERED: 1500, HourSeries.LAG_MS: 900})
+            lambda rows: rows.hours.add(hour, {requests_of(200): 1500, requests_of(402): 4})
         )
-    await store.transact(lambda rows: rows.hours.add(hour - 1, {HourSeries.LAG_MS: 2_400}))
+    await store.transact(lambda rows: rows.hours.add(hour, {HourSeries.PAID: 2}))
+    other: dict[Series, int] = {
+        HourSeries.LAG_MS: 2_400,
+        HourSeries.FUND: 1_250_000_000,
+        HourSeries.CREDITS_SOLD: 30,
+    }
+    await store.transact(lambda rows: rows.hours.add(hour - 1, other))
     text = words(await administrator.open("/admin/overview"))
-    assert "Requests answered 3,000" in text
+    assert "200 OK 3,000" in text
+    assert "402 Payment Required 8" in text
+    assert "8 answers asked for a payment, 2 payments settled (25.0 for 100)" in text
+    assert "Credits sold 30" in text
+    assert "Fee payer 1.2500 SOL" in text
     assert "at most 3,000 an hour" in text
     assert "Age of the newest block 2.4 s" in text
     assert "Everything of the last 24 hours was understood." in text
@@ -77,12 +88,18 @@ async def test_the_overview_adds_up_what_every_process_wrote(
 
 async def test_what_a_process_counted_is_written_once(site: Website) -> None:
     store, hour = site.accounts.review.store, hour_of(site.clock.now())
-    writer = HourWriter(store, site.clock, lambda: 70)
+    assert site.operations is not None
+    assert site.operations.sales is not None
+    writer = HourWriter(store, site.clock, lambda: 70, site.operations.sales.fund)
+    CREDITS_SOLD.inc(5)
+    REQUESTS.count("/", 418, 0.1)
     await writer.round()
     first = await store.read(lambda rows: rows.hours.since(hour))
     await writer.round()
     assert await store.read(lambda rows: rows.hours.since(hour)) == first
     assert first[HourSeries.LAG_MS] == {hour: 70}
+    assert first[HourSeries.CREDITS_SOLD][hour] >= 5
+    assert first[requests_of(418)][hour] >= 1
     site.clock.advance(32 * 24 * HOUR_MS)
     await writer.round()
     assert list((await store.read(lambda rows: rows.hours.since(0)))[HourSeries.LAG_MS]) == [

@@ -9,7 +9,7 @@ from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.factors.totp import code_at, step_of
 from mintscope.core.accounts.holdings.watchlists import WatchDenied
-from mintscope.core.accounts.hours import HourSeries, hour_of
+from mintscope.core.accounts.hours import HourSeries, hour_of, requests_of
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.session import Browser, Session
@@ -151,8 +151,13 @@ async def _hours(site: Website) -> None:
             rows.hours.add(
                 now - back,
                 {
-                    HourSeries.ANSWERED: 60 * busy,
-                    HourSeries.UNPAID: busy // 3,
+                    requests_of(200): 60 * busy,
+                    requests_of(402): busy // 3,
+                    requests_of(404): busy % 5,
+                    requests_of(429): busy % 3,
+                    requests_of(503): int(back in {31, 32, 90}),
+                    HourSeries.CREDITS_SOLD: 10 * (busy // 7),
+                    HourSeries.FUND: 10**8 + 300_000 * back,
                     HourSeries.PAID: busy // 7,
                     HourSeries.CREDITS_USED: 50 * busy,
                     HourSeries.LAG_MS: 400 + 11 * busy,

@@ -11,15 +11,28 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """What is counted; LAG_MS is the highest of the hour, the others are sums."""
+    """What is counted beside requests: sums, but LAG_MS, the highest of the hour, and FUND."""
 
-    ANSWERED = "answered"  # requests below 400
-    UNPAID = "unpaid"  # 402
-    REFUSED = "refused"  # other 4xx
-    FAILED = "failed"  # 5xx
     PAID = "paid"  # payments that settled
+    CREDITS_SOLD = "credits_sold"
     CREDITS_USED = "credits_used"
     LAG_MS = "lag_ms"  # age of the newest block
+    FUND = "fund"  # lamports of the fee payer that are not reserved, the last of the hour
+
+
+# Of a member of HourSeries, or as `requests_of` names it.
+Series = str
+REQUESTS: Final = "status:"
+
+
+def requests_of(status: int) -> Series:
+    """Return the series of requests answered by *status*."""
+    return f"{REQUESTS}{status}"
+
+
+def status_of(series: Series) -> int | None:
+    """Return the status whose requests *series* counts; None for those of another kind."""
+    return int(series.removeprefix(REQUESTS)) if series.startswith(REQUESTS) else None
 
 
 def hour_of(at: UnixMs) -> int:
@@ -30,10 +43,10 @@ def hour_of(at: UnixMs) -> int:
 class HourRows(Protocol):
     """Numbers of hours inside one transaction."""
 
-    def add(self, hour: int, values: Mapping[HourSeries, int]) -> None:
-        """Add *values* to those of the hour; of LAG_MS the highest is kept."""
+    def add(self, hour: int, values: Mapping[Series, int]) -> None:
+        """Add *values* to those of the hour; of LAG_MS the highest is kept, of FUND the last."""
 
-    def since(self, hour: int) -> Mapping[HourSeries, Mapping[int, int]]:
+    def since(self, hour: int) -> Mapping[Series, Mapping[int, int]]:
         """Return the numbers of *hour* and later, by series and hour."""
 
     def purge(self, before: int) -> None:

@@ -16,7 +16,7 @@ from mintscope.core.accounts.application import (
 )
 from mintscope.core.accounts.audit import EVERYTHING, Actor, Event, EventFilter, note
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.hours import HourSeries
+from mintscope.core.accounts.hours import Series
 from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.naming import named_by, names_of
@@ -180,7 +180,7 @@ class Reviews:
         """Return the audit log with its row numbers, newest first."""
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
-    async def numbers(self, *, since: int) -> Mapping[HourSeries, Mapping[int, int]]:
+    async def numbers(self, *, since: int) -> Mapping[Series, Mapping[int, int]]:
         """Return the numbers of the hour *since* and later, by series and hour."""
         return await self.store.read(lambda rows: rows.hours.since(since))
 

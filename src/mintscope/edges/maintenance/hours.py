@@ -4,7 +4,7 @@ What was counted and not written when the process ends is lost: a minute at most
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,26 +13,33 @@ from prometheus_client import REGISTRY
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.metrics import DISCONNECTED_STATUS, REQUESTS
-from mintscope.core.accounts.hours import HOURS_KEPT, HourSeries, hour_of
+from mintscope.base.metrics import REQUESTS
+from mintscope.core.accounts.hours import HOURS_KEPT, HourSeries, Series, hour_of, requests_of
 from mintscope.core.accounts.store import AccountRows, AccountStore
 
 ROUND_S: Final = 60.0
-UNPAID_STATUS: Final = 402
-SPENT: Final = ("mintscope_debits_total", {"outcome": "spent"})
-SETTLED: Final = ("mintscope_payments_total", {"outcome": "settled", "reason": ""})
+COUNTERS: Final[dict[Series, tuple[str, dict[str, str]]]] = {
+    HourSeries.PAID: ("mintscope_payments_total", {"outcome": "settled", "reason": ""}),
+    HourSeries.CREDITS_SOLD: ("mintscope_credits_sold_total", {}),
+    HourSeries.CREDITS_USED: ("mintscope_debits_total", {"outcome": "spent"}),
+}
 
 log = structlog.get_logger()
 
 
 @dataclass(eq=False, repr=False)
 class HourWriter:
-    """Adds what was counted since its last round; *age_ms* is that of the newest block."""
+    """Adds what was counted since its last round.
+
+    age_ms   that of the newest block
+    fund     the lamports of the fee payer that are not reserved; None: nothing is sold
+    """
 
     store: AccountStore
     clock: Clock
     age_ms: Callable[[], int | None]
-    _written: Mapping[HourSeries, int] = field(default_factory=dict, init=False)
+    fund: Callable[[], Awaitable[int | None]] | None
+    _written: Mapping[Series, int] = field(default_factory=dict, init=False)
 
     async def run(self) -> None:
         """Write once a minute until cancelled."""
@@ -55,6 +62,9 @@ class HourWriter:
             rows.hours.purge(hour - HOURS_KEPT)
 
         try:
+            fund = None if self.fund is None else await self.fund()
+            if fund is not None:
+                values[HourSeries.FUND] = fund
             await self.store.transact(write)
         except ServiceUnavailable as trouble:
             log.warning("numbers of the hour could not be written", reason=str(trouble), at=now)
@@ -62,21 +72,9 @@ class HourWriter:
             self._written = total
 
 
-def counted() -> dict[HourSeries, int]:
+def counted() -> dict[Series, int]:
     """Return what this process has counted since its start."""
-    found = dict.fromkeys(
-        (HourSeries.ANSWERED, HourSeries.UNPAID, HourSeries.REFUSED, HourSeries.FAILED), 0
-    )
-    for status, count in REQUESTS.by_status().items():
-        found[_series_of(status)] += count
-    for series, (name, labels) in ((HourSeries.CREDITS_USED, SPENT), (HourSeries.PAID, SETTLED)):
+    found = {requests_of(status): count for status, count in REQUESTS.by_status().items()}
+    for series, (name, labels) in COUNTERS.items():
         found[series] = int(REGISTRY.get_sample_value(name, labels) or 0)
     return found
-
-
-def _series_of(status: int) -> HourSeries:
-    if status == UNPAID_STATUS:
-        return HourSeries.UNPAID
-    if status >= 500 and status != DISCONNECTED_STATUS:  # noqa: PLR2004
-        return HourSeries.FAILED
-    return HourSeries.REFUSED if status >= 400 else HourSeries.ANSWERED  # noqa: PLR2004

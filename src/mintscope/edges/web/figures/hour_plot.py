@@ -10,21 +10,39 @@ HEIGHT: Final = 60
 MARGIN: Final = 3
 
 
-def hour_plot(values: Mapping[int, float], now: int, label: str) -> Markup:
+def hour_plot(
+    values: Mapping[int, float], now: int, label: str, *, is_level: bool = False
+) -> Markup:
     """Return the HOURS hours that end with *now* as SVG; an hour without a number is zero.
 
-    label   what is read out
+    label      what is read out
+    is_level   an hour without a number is as the one before; nothing is drawn before the first
     """
-    line = [values.get(hour, 0) for hour in range(now - HOURS + 1, now + 1)]
-    most = max(line)
+    line = _levels(values, now) if is_level else _numbers(values, now)
+    most = max(line.values(), default=0)
     span = HEIGHT - 2 * MARGIN
     points = [
         f"{place} {HEIGHT - MARGIN - (span * value / most if most else 0):.1f}"
-        for place, value in enumerate(line)
+        for place, value in line.items()
     ]
-    path, end, foot = "L".join(points), HOURS - 1, HEIGHT - MARGIN
+    end, foot = HOURS - 1, HEIGHT - MARGIN
+    path = "L".join(points) or f"{end} {foot}"
+    begin = min(line, default=end)
     return Markup(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}"'
-        ' focusable="false"><path class="plot-area" d="M0 {}L{}L{} {}z"/>'
+        ' focusable="false"><path class="plot-area" d="M{} {}L{}L{} {}z"/>'
         '<path class="plot-base" d="M0 {}H{}"/><path class="plot-line" d="M{}"/></svg>'
-    ).format(end, HEIGHT, label, foot, path, end, foot, foot, end, path)
+    ).format(end, HEIGHT, label, begin, foot, path, end, foot, foot, end, path)
+
+
+def _numbers(values: Mapping[int, float], now: int) -> dict[int, float]:
+    return {place: values.get(now - HOURS + 1 + place, 0) for place in range(HOURS)}
+
+
+def _levels(values: Mapping[int, float], now: int) -> dict[int, float]:
+    line: dict[int, float] = {}
+    for place in range(HOURS):
+        value = values.get(now - HOURS + 1 + place, line.get(place - 1))
+        if value is not None:
+            line[place] = value
+    return line

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
+from mintscope.base.metrics import DISCONNECTED_STATUS
 from mintscope.base.time import SECOND_MS
-from mintscope.core.accounts.hours import HourSeries, hour_of
+from mintscope.core.accounts.hours import HourSeries, Series, hour_of, requests_of, status_of
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.edges.web.figures.hour_plot import HOURS, hour_plot
 from mintscope.edges.web.pages.page import Page, PageResponse
@@ -16,13 +18,11 @@ OVERVIEW: Final = "/admin/overview"
 KINDS_MAX: Final = 500
 PROGRAMS_SHOWN: Final = 8
 LAMPORTS_PER_SOL: Final = 10**9
-PLOTS: Final = (
-    (HourSeries.ANSWERED, "Requests answered"),
-    (HourSeries.UNPAID, "Answered 402: to be paid"),
+UNPAID_STATUS: Final = 402
+SALES_PLOTS: Final = (
     (HourSeries.PAID, "Payments settled"),
+    (HourSeries.CREDITS_SOLD, "Credits sold"),
     (HourSeries.CREDITS_USED, "Credits used"),
-    (HourSeries.REFUSED, "Refused: other 4xx"),
-    (HourSeries.FAILED, "Failed: 5xx"),
 )
 
 
@@ -41,10 +41,12 @@ class OverviewPages:
         """Show how the service is doing."""
         hour = hour_of(request.now)
         numbers = await self._review.numbers(since=hour - HOURS + 1)
-        plots = [_plot(label, numbers.get(series, {}), hour) for series, label in PLOTS]
         lag_s = {at: lag / SECOND_MS for at, lag in numbers.get(HourSeries.LAG_MS, {}).items()}
         facts = {
-            "plots": plots,
+            "codes": _codes(numbers, hour),
+            "sales": [_plot(label, numbers.get(each, {}), hour) for each, label in SALES_PLOTS],
+            "unpaid": sum(numbers.get(requests_of(UNPAID_STATUS), {}).values()),
+            "fund": _fund(numbers.get(HourSeries.FUND, {}), hour),
             "lag": {
                 "most": max(lag_s.values(), default=None),
                 "svg": hour_plot(lag_s, hour, "Age of the newest block, the highest of each hour"),
@@ -60,12 +62,16 @@ class OverviewPages:
         tip = await self._parts.market.tip()
         return None if tip.time is None else max(0.0, request.now / SECOND_MS - tip.time)
 
-    async def _programs(self) -> list[tuple[str, int]]:
-        """Return the programs of whose calls most were not read within a day."""
+    async def _programs(self) -> list[tuple[str, int, float]]:
+        """Return the programs of whose calls most were not read within a day.
+
+        With how many, and which part of the first one's that is.
+        """
         counts: Counter[str] = Counter()
         for each in await self._parts.market.not_read(KINDS_MAX):
             counts[each.program] += each.count
-        return counts.most_common(PROGRAMS_SHOWN)
+        shown = counts.most_common(PROGRAMS_SHOWN)
+        return [(program, count, count / shown[0][1]) for program, count in shown]
 
     async def _money(self) -> dict[str, Any]:
         books = self._parts.sales
@@ -80,7 +86,36 @@ class OverviewPages:
         }
 
 
-def _plot(label: str, values: Mapping[int, int], hour: int) -> dict[str, Any]:
+def _plot(
+    label: str, values: Mapping[int, int], hour: int, *, is_bad: bool = False
+) -> dict[str, Any]:
     total, most = sum(values.values()), max(values.values(), default=0)
     heard = f"{label}, by hour over seven days: {total} in all, {most} in an hour at most"
-    return {"label": label, "total": total, "most": most, "svg": hour_plot(values, hour, heard)}
+    svg = hour_plot(values, hour, heard)
+    return {"label": label, "total": total, "most": most, "svg": svg, "is_bad": is_bad}
+
+
+def _codes(numbers: Mapping[Series, Mapping[int, int]], hour: int) -> list[dict[str, Any]]:
+    """Return a plot for each code that requests were answered by, in order."""
+    found = {status_of(series): values for series, values in numbers.items()}
+    return [
+        _plot(_named(status), values, hour, is_bad=status >= HTTPStatus.INTERNAL_SERVER_ERROR)
+        for status, values in sorted((code, of) for code, of in found.items() if code is not None)
+    ]
+
+
+def _named(status: int) -> str:
+    if status == DISCONNECTED_STATUS:
+        return f"{status} Client had left"
+    known = {each.value: each.phrase for each in HTTPStatus}
+    return f"{status} {known.get(status, '')}".rstrip()
+
+
+def _fund(lamports: Mapping[int, int], hour: int) -> dict[str, Any]:
+    """Return the plot of what the fee payer had left, in SOL."""
+    sol = {at: value / LAMPORTS_PER_SOL for at, value in lamports.items()}
+    least, last = min(sol.values(), default=None), sol[max(sol)] if sol else None
+    heard = "SOL left for network fees, by hour over seven days"
+    if least is not None:
+        heard += f": {last:.4f} now, {least:.4f} at least"
+    return {"least": least, "last": last, "svg": hour_plot(sol, hour, heard, is_level=True)}

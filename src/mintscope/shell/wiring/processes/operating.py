@@ -15,5 +15,7 @@ async def operating(
     market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None], *, is_sold: bool
 ) -> AsyncIterator[OperationParts]:
     """Write the numbers of each hour during the block; *age_ms* is that of the newest block."""
-    async with running(HourWriter(money.accounts, clock, age_ms).run, "hours"):
-        yield OperationParts(market.tracking, market.reader, money.sales_books if is_sold else None)
+    sales = money.sales_books if is_sold else None
+    writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
+    async with running(writer.run, "hours"):
+        yield OperationParts(market.tracking, market.reader, sales)

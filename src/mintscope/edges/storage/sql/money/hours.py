@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from mintscope.core.accounts.hours import HourSeries
+from mintscope.core.accounts.hours import HourSeries, Series
 from mintscope.edges.storage.database import Database
 
 ADD: Final = """
@@ -16,6 +16,11 @@ INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
     ON CONFLICT (hour, series) DO UPDATE SET value = excluded.value
      WHERE operation_hour.value < excluded.value
 """
+REPLACE: Final = """
+INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
+    ON CONFLICT (hour, series) DO UPDATE SET value = excluded.value
+"""
+KEPT_BY: Final[dict[Series, str]] = {HourSeries.LAG_MS: RAISE, HourSeries.FUND: REPLACE}
 SINCE: Final = "SELECT series, hour, value FROM operation_hour WHERE hour >= ?"
 
 
@@ -25,17 +30,16 @@ class SqlHourRows:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add(self, hour: int, values: Mapping[HourSeries, int]) -> None:
-        """Add *values* to those of the hour; of LAG_MS the highest is kept."""
+    def add(self, hour: int, values: Mapping[Series, int]) -> None:
+        """Add *values* to those of the hour; of LAG_MS the highest is kept, of FUND the last."""
         for series, value in sorted(values.items()):
-            statement = RAISE if series is HourSeries.LAG_MS else ADD
-            self._db.execute(statement, (hour, str(series), value))
+            self._db.execute(KEPT_BY.get(series, ADD), (hour, str(series), value))
 
-    def since(self, hour: int) -> Mapping[HourSeries, Mapping[int, int]]:
+    def since(self, hour: int) -> Mapping[Series, Mapping[int, int]]:
         """Return the numbers of *hour* and later, by series and hour."""
-        found: dict[HourSeries, dict[int, int]] = defaultdict(dict)
+        found: dict[Series, dict[int, int]] = defaultdict(dict)
         for series, at, value in self._db.execute(SINCE, (hour,)):
-            found[HourSeries(series)][int(at)] = int(value)
+            found[str(series)][int(at)] = int(value)
         return found
 
     def purge(self, before: int) -> None:
