@@ -79,8 +79,8 @@ async def test_the_lines_for_programs_have_a_place_for_the_key(stranger: Person)
 async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> None:
     told = words(await stranger.open(f"/token/{SOL}"))
 
-    assert "RSI 14 How much of the movement was upward" in told
-    assert "Formula 100 * G / (G + L)" in told
+    assert "Relative strength index, 14 How one-sided the last moves were" in told
+    assert "rsi = 100 x G / (G + L) Begins Null below 15 candles" in told
 
 
 async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:

@@ -19,6 +19,7 @@ from mintscope.core.market.listing.listed import ListLine
 from mintscope.core.market.listing.names import cleaned
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.edges.web.docs.definitions import DEFINITIONS
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.page import Page, PageResponse, Redirect
@@ -26,13 +27,14 @@ from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.token.examples import examples_of
 from mintscope.edges.web.token.facts import facts_in_words, supply_of
 from mintscope.edges.web.token.live import LivePages
-from mintscope.edges.web.token.meanings import MEANINGS
 from mintscope.edges.web.token.reading import TokenReading, ToldReport
 from mintscope.edges.web.token.shown import shown_report
 from mintscope.edges.web.token.views import Admission, Views
 
 PATH: Final = "/token/{mint}"
 USUAL: Final = Timeframe.M5
+# The anchors of what stands on the page, of all that the documentation defines.
+SHOWN: Final = frozenset({"price", "candles", "ema", "rsi", "macd", "fibonacci", "pressure"})
 CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn chart stays
 
 
@@ -62,7 +64,7 @@ class _Known:
             "facts": None if self.facts is None else list(facts_in_words(self.facts)),
             "facts_read_at": None if self.facts is None else self.facts.read_at_ms,
             "supply": None if self.facts is None else supply_of(self.facts),
-            "meanings": MEANINGS,
+            "meanings": [each for each in DEFINITIONS if each.anchor in SHOWN],
         }
 
 
