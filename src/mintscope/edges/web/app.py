@@ -153,7 +153,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         yield StatusPages(parts.status)
     if market is not None and lines is not None:
         yield TokensPages(market, lines, watching)
-        yield TokenPages(market, Views(market, parts.credits), origin=origin)
+        yield TokenPages(market, Views(market, parts.credits), watching, origin=origin)
     if features.has_people:
         yield WatchlistPages(parts.watchlists, lines)
         yield AlertPages(parts.signals)

@@ -83,6 +83,28 @@ async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> N
     assert "rsi = 100 x G / (G + L) Begins Null below 15 candles" in told
 
 
+async def test_who_is_signed_in_watches_it_or_makes_an_alert(
+    shown_site: Website, stranger: Person
+) -> None:
+    address = f"/token/{SOL}?tf=h1"
+    not_signed_in = (await stranger.open(address)).text
+    async with Person(shown_site) as person:
+        await person.sign_up()
+        before = await person.open(address)
+        starred = await person.send("/tokens/watch", {"add": SOL, "next": address})
+        after = words(await person.open(starred.headers["location"]))
+        form = (await person.open(f"/alerts/new?mint={SOL}")).text
+
+    assert starred.headers["location"] == address
+    assert f'href="/alerts/new?mint={SOL}"' in before.text
+    assert "Watch SOL no longer" not in words(before)
+    assert "Watch SOL no longer" in after
+    assert f'value="{SOL}"' in form
+    assert 'href="/tokens"' in form
+    assert "/alerts/new" not in not_signed_in
+    assert 'form="watch"' not in not_signed_in
+
+
 async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:
     for text in (UNTRACKED, "not-a-mint", "1"):
         page = await stranger.open(f"/token/{text}")

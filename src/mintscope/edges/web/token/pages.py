@@ -1,6 +1,6 @@
 """The page of one token, the form that buys a view of it, and what tells it of changes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from mintscope.edges.web.token.live import LivePages
 from mintscope.edges.web.token.reading import TokenReading, ToldReport
 from mintscope.edges.web.token.shown import shown_report
 from mintscope.edges.web.token.views import Admission, Views
+from mintscope.edges.web.tokens.watching import Watching
 
 PATH: Final = "/token/{mint}"
 USUAL: Final = Timeframe.M5
@@ -40,12 +41,16 @@ CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is told of a token whether or not its numbers are shown."""
+    """What is told of a token whether or not its numbers are shown.
+
+    watched   what who is signed in watches; None for a stranger
+    """
 
     mint: Mint
     timeframe: Timeframe
     facts: MintFacts | None
     line: ListLine | None
+    watched: Sequence[Mint] | None
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -61,6 +66,7 @@ class _Known:
             "name": name,
             "symbol": symbol,
             "line": self.line,
+            "watched": self.watched,
             "facts": None if self.facts is None else list(facts_in_words(self.facts)),
             "facts_read_at": None if self.facts is None else self.facts.read_at_ms,
             "supply": None if self.facts is None else supply_of(self.facts),
@@ -71,9 +77,12 @@ class _Known:
 class TokenPages:
     """The pages at `/token/{mint}`."""
 
-    def __init__(self, market: MarketParts, views: Views, *, origin: str) -> None:
+    def __init__(
+        self, market: MarketParts, views: Views, watching: Watching, *, origin: str
+    ) -> None:
         self._market = market
         self._views = views
+        self._watching = watching
         self._reading = TokenReading(market)
         self._live = LivePages(market, self._reading)
         self._origin = origin
@@ -92,7 +101,8 @@ class TokenPages:
             facts = await self._reading.facts(mint)
         except (InvalidTokenAddress, TokenNotFound):
             return Page("token/unknown.html", {"asked": request.path_params["mint"]}, status=404)
-        known = _Known(mint, timeframe, facts, self._listed(mint))
+        watched = await self._watching.mints(request.session)
+        known = _Known(mint, timeframe, facts, self._listed(mint), watched)
         try:
             told = await self._reading.report(mint)
         except (InsufficientData, DataStale) as reason:

@@ -27,6 +27,7 @@ COLUMNS: Final = (
     ("", "Last day"),
     ("age", "Age"),
 )
+STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
 # Where the documentation says what a column means.
 MEANINGS: Final = {"RSI 1 h": "rsi", "Buys 1 h": "pressure"}
 
@@ -68,7 +69,7 @@ class TokensPages:
         except InvalidTokenAddress:
             raise NotFound from None
         user_id = request.signed_in.user.user_id
-        back = request.next_path if request.next_path.startswith(PATH) else PATH
+        back = request.next_path if request.next_path.startswith(STARRED_AT) else PATH
         if not wanted:
             await self._watching.remove(user_id, mint)
         elif not await self._watching.add(user_id, mint):
