@@ -71,6 +71,7 @@ ADDRESSES: Final = {
     "person": {
         "start": "/",
         "tokens-starred": "/tokens",
+        "token-of-person": f"/token/{WSOL}",
         "tokens-unwatched": "/tokens?watched=1",
         "keys": "/settings/api-keys",
         "key-new": "/settings/api-keys/new",
