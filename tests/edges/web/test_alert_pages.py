@@ -1,11 +1,13 @@
 """Alerts as pages: what is made on them programs see, and no other person."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from mintscope.base.solana import WSOL
+from mintscope.core.accounts.signals.signal import TESTS
 from mintscope.core.market.signals.fields import FIELDS
 from mintscope.edges.web.alerts.words import FIELD_WORDS
 from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words
@@ -82,6 +84,33 @@ async def test_the_secret_of_a_webhook_is_shown_once(alice: Person) -> None:
     secrets = {word for page in (shown, renewed) for word in page.split() if "whsec_" in word}
     assert len(secrets) == 2
     assert not any(secret in after for secret in secrets)
+
+
+async def test_a_form_that_is_sent_twice_makes_one_alert(alice: Person) -> None:
+    form = (await alice.open("/alerts/new")).text
+    (once,) = re.findall('name="once" value="([0-9a-f]{32})"', form)
+    paths = [await make(alice, once=once) for _ in range(2)]
+    changed = await alice.send("/alerts/new", ALERT | {"once": once, "level": "80"})
+    (other,) = re.findall('name="once" value="([0-9a-f]{32})"', changed.text)
+
+    assert paths[0] == paths[1]
+    assert changed.status_code == 422
+    assert "This form has made an alert already" in words(changed)
+    assert await make(alice, once=other, level="80") not in paths
+    assert "2 of 20" in words(await alice.open("/alerts"))
+
+
+async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice: Person) -> None:
+    path = await make(alice)
+    answers = [where(await alice.send(f"{path}/test")) for _ in range(TESTS.count + 1)]
+    refused = words(await alice.open(answers[-1]))
+    site.clock.advance(TESTS.window_s * 1_000)
+    await alice.sign_in()
+
+    assert [each.endswith("alert-tested") for each in answers] == [True] * TESTS.count + [False]
+    assert "Nothing was sent: there were as many tests" in refused
+    assert refused.count("test 70") == TESTS.count
+    assert where(await alice.send(f"{path}/test")).endswith("alert-tested")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit
+from mintscope.base.limits import Limit, Limiter
 from mintscope.core.accounts.factors.factors import Factors
 from mintscope.core.accounts.factors.second_step import SecondStep
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
@@ -103,6 +103,7 @@ class WebParts:
     leaving: Leaving
     watchlists: Watchlists
     signals: Signals
+    signal_tests: Limiter
     mailbox: Mailbox | None = None
     operations: OperationParts | None = None
     market: MarketParts | None = None
@@ -156,7 +157,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         yield TokenPages(market, Views(market, parts.credits), watching, origin=origin)
     if features.has_people:
         yield WatchlistPages(parts.watchlists, lines)
-        yield AlertPages(parts.signals)
+        yield AlertPages(parts.signals, parts.signal_tests)
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced

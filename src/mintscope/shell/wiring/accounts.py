@@ -17,7 +17,7 @@ import structlog
 from aiosmtplib import SMTPException
 
 from mintscope.base.clock import Clock
-from mintscope.base.limits import Limits
+from mintscope.base.limits import Limiter, Limits
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.factors.factors import Factors
 from mintscope.core.accounts.factors.second_step import SecondStep
@@ -34,6 +34,7 @@ from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.signal import TESTS
 from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -93,6 +94,7 @@ class Accounts:
     wallets: Wallets
     watchlists: Watchlists
     signals: Signals
+    signal_tests: Limiter
     mailbox: ShownOutbox | None
     delivery: Delivery
     maintenance: AccountMaintenance
@@ -111,6 +113,7 @@ class Accounts:
             leaving=self.leaving,
             watchlists=self.watchlists,
             signals=self.signals,
+            signal_tests=self.signal_tests,
             mailbox=self.mailbox,
         )
 
@@ -155,6 +158,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             wallets=_wallets(store, secrets, origin, clock),
             watchlists=Watchlists(store=store, secrets=secrets, clock=clock),
             signals=make_signals(config.signals, store, secrets, clock),
+            signal_tests=limits.limiter(TESTS),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(

@@ -5,8 +5,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.base.limits import Limit
-from mintscope.base.time import HOUR_S
+from mintscope.core.accounts.signals.signal import TESTS
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.routes import AccountParts
 from mintscope.edges.api.description.operation import Operation
@@ -15,7 +14,6 @@ from mintscope.edges.api.signals import texts, wire
 from mintscope.edges.api.signals.handlers import SignalRoutes
 from mintscope.edges.server.rate_limit import AddressLimits
 
-TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)
 OF_ONE: Final = (*EVERY_ROUTE, ErrorCode.NOT_FOUND)
 MAKING: Final = (
     *WITH_BODY,

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from secrets import token_hex
 from typing import Final
 
 from mintscope.base.errors import NotFound
+from mintscope.base.limits import Denied, Limiter
 from mintscope.core.accounts.signals.signal import Signal, SignalDenied, SignalId, SignalRule
 from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.user import UserId
@@ -17,18 +19,27 @@ from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 PATH: Final = "/alerts"
 ONE: Final = f"{PATH}/{{alert}}"
 EVENTS_SHOWN: Final = 20
+MADE_BEFORE: Final = "This form has made an alert already. Send it again to make another one."
+ONCE_BYTES: Final = 16
+ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
 REFUSALS: Final[Mapping[SignalDenied, str]] = {
     SignalDenied.TOO_MANY: "You have as many alerts as there can be: delete one before.",
     SignalDenied.TOO_MANY_MINTS: "The alerts of this service look at as many tokens as they can.",
+    SignalDenied.KEY_USED: MADE_BEFORE,
+    SignalDenied.NOT_FOUND: MADE_BEFORE,
     SignalDenied.UNVERIFIED: "Verify your e-mail address before, under Settings > Account.",
 }
 
 
 class AlertPages:
-    """What a person is told of."""
+    """What a person is told of.
 
-    def __init__(self, signals: Signals) -> None:
+    tests   counts those of a user, together with the API's
+    """
+
+    def __init__(self, signals: Signals, tests: Limiter) -> None:
         self._signals = signals
+        self._tests = tests
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -54,18 +65,19 @@ class AlertPages:
     async def ask(self, request: PageRequest) -> PageResponse:
         """Ask what the new alert is to wait for; `mint` of the query is filled in."""
         mint = request.query_params.line("mint")
-        return _form({**filled(request.form), **FIRST, "mint": mint})
+        return _form({**filled(request.form), **FIRST, "mint": mint, "once": _once()})
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Make an alert; the secret of its webhook is shown this once."""
+        """Make an alert, one of a form however often it is sent; show the secret of its webhook."""
         values = filled(request.form)
         try:
             asked = self._sound(values)
         except InvalidForm as invalid:
             return _form(values, errors=invalid.errors)
-        made = await self._signals.make(_user_id(request), asked)
+        once = values["once"][:ONCE_LENGTH_MAX] or None
+        made = await self._signals.make(_user_id(request), asked, once)
         if isinstance(made, SignalDenied):
-            return _form(values, errors={"": REFUSALS[made]})
+            return _form({**values, "once": _once()}, errors={"": REFUSALS[made]})
         if asked.webhook_url is not None:
             return self._secret(made)
         return Redirect(f"{PATH}/{made.signal_id}", notice="alert-made")
@@ -78,8 +90,10 @@ class AlertPages:
         return Page("alerts/show.html", facts)
 
     async def test(self, request: PageRequest) -> PageResponse:
-        """Tell as it tells when it fires.  Raises NotFound."""
+        """Tell as it tells when it fires, so often an hour.  Raises NotFound."""
         alert = await self._own(request)
+        if isinstance(await self._tests.take(alert.user_id), Denied):
+            return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tests-used")
         if await self._signals.test(alert.user_id, alert.signal_id) is None:
             raise NotFound
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tested")
@@ -156,6 +170,11 @@ class AlertPages:
 
     def _secret(self, alert: Signal) -> Page:
         return Page("alerts/secret.html", {"alert": alert, "secret": self._signals.secret(alert)})
+
+
+def _once() -> str:
+    """Return what a form carries so that, sent twice, it makes one alert."""
+    return token_hex(ONCE_BYTES)
 
 
 def _user_id(request: PageRequest) -> UserId:

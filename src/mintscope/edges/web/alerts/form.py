@@ -13,6 +13,7 @@ from mintscope.edges.web.form import FormData, InvalidForm, sentence
 
 NAMES: Final = (
     "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
+    "once",
 )  # fmt: skip
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",

@@ -48,6 +48,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "application-forgotten": "The application is forgotten. Its address may apply again.",
     "alert-made": "The alert is made. It begins with the next report.",
     "alert-tested": "A test is on its way, as the alert is told.",
+    "alert-tests-used": "Nothing was sent: there were as many tests as an hour may have.",
     "alert-changed": "The alert is changed.",
     "alert-deleted": "The alert is deleted.",
     "watchlist-made": "The watchlist is made. Put tokens on it.",
