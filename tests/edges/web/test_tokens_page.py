@@ -1,5 +1,6 @@
 """The list of tokens for people: the numbers of the API, narrowed, and watched."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -163,6 +164,17 @@ async def test_a_star_puts_a_token_on_the_watchlist_and_takes_it_off(shop: Websi
     users = await shop.accounts.review.users(limit=5)
     lists = await shop.accounts.watchlists.of_user(users[0].user_id)
     assert [(each.name, each.mint_count) for each in lists] == [("Watchlist", 1)]
+
+
+async def test_two_first_stars_at_the_same_moment_make_one_watchlist(shop: Website) -> None:
+    async with Person(shop) as person:
+        await person.sign_up()
+        csrf = await person.csrf()
+        stars = [{"add": mint, "csrf": csrf} for mint in (JUP, WIF)]
+        await asyncio.gather(*(person.send("/tokens/watch", star) for star in stars))
+    (user,) = await shop.accounts.review.users(limit=5)
+    lists = await shop.accounts.watchlists.of_user(user.user_id)
+    assert [each.mint_count for each in lists] == [2]
 
 
 async def test_a_full_watchlist_says_so(shop: Website) -> None:

@@ -69,6 +69,13 @@ class Watchlists:
         now = self.clock.now()
         return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))
 
+    async def add_to_first(self, user_id: UserId, mint: Mint, name: str) -> Watchlist | WatchDenied:
+        """Put a mint on the oldest watchlist of a user, which is made now if there is none."""
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _add(rows, user_id, _first(rows, user_id, name, now), mint, now)
+        )
+
     async def remove(
         self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
     ) -> Watchlist | None:
@@ -96,6 +103,11 @@ def _make(
     if key_hash is not None:
         rows.made.insert(key_hash, MadeThing(asked, watchlist_id), at)
     return Watchlist(WatchlistLine(watchlist_id, name, 0, at), [])
+
+
+def _first(rows: AccountRows, user_id: UserId, name: str, at: UnixMs) -> WatchlistId:
+    lines = rows.watchlists.of_user(user_id)
+    return lines[0].watchlist_id if lines else rows.watchlists.insert(user_id, name, at)
 
 
 def _rename(

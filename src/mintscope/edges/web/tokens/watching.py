@@ -31,12 +31,7 @@ class Watching:
 
     async def add(self, user_id: UserId, mint: Mint) -> bool:
         """Let a user watch *mint*; False if as many are watched as can be."""
-        first = await self._first(user_id)
-        if first is None:
-            made = await self.watchlists.make(user_id, NAME)
-            assert not isinstance(made, WatchDenied), "expected room: there was no watchlist"
-            first = made.line
-        added = await self.watchlists.add(user_id, first.watchlist_id, mint)
+        added = await self.watchlists.add_to_first(user_id, mint, NAME)
         return not isinstance(added, WatchDenied)
 
     async def remove(self, user_id: UserId, mint: Mint) -> None:
