@@ -20,7 +20,7 @@ from mintscope.edges.storage import credit_ledger, group_commit
 from mintscope.edges.web.app import FORMS
 from mintscope.edges.web.form import FIELDS_MAX
 from mintscope.shell.config.market import MarketConfig
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.shell.config.sections import ApiConfig, WebConfig
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operating.md"
 HEADING: Final = "## What clients may take"
@@ -60,6 +60,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "mints in memory": (MarketConfig().live_mints_max,),
     "passwords that wait for a hash": (passwords.WAITING_MAX,),
     "fields of a form": (FIELDS_MAX,),
+    "open pages of tokens that are told of changes": (WebConfig().live_pages_max,),
     "sessions of an account": (SESSIONS_PER_USER_MAX,),
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
     "addresses kept of an API key": (ADDRESSES_MAX,),

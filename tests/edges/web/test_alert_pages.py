@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.solana import WSOL
-from mintscope.core.accounts.signals.signal import TESTS
+from mintscope.core.accounts.signals.signals import TESTS
 from mintscope.core.market.signals.fields import FIELDS
 from mintscope.edges.web.alerts.words import FIELD_WORDS
 from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words

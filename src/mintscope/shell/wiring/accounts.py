@@ -34,8 +34,7 @@ from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.signal import TESTS
-from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.signals.signals import TESTS, Signals
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.store import AccountStore

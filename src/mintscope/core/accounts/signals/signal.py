@@ -3,19 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Final, NamedTuple, NewType, Protocol, TypedDict, Unpack
+from typing import NamedTuple, NewType, Protocol, TypedDict, Unpack
 
-from mintscope.base.limits import Limit
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.user import UserId
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import Direction, Rule, SignalKind
 
 SignalId = NewType("SignalId", int)
 FiringId = NewType("FiringId", int)
-
-TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
 
 
 class SignalDenied(Enum):

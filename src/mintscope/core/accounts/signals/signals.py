@@ -6,8 +6,9 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.credentials import CredentialHash
+from mintscope.base.limits import Limit
 from mintscope.base.primitives import Slot, UnixMs, UnixS
-from mintscope.base.time import DAY_MS
+from mintscope.base.time import DAY_MS, HOUR_S
 from mintscope.core.accounts.holdings.made import MadeThing, asked_for
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signals.checks import flaw_of
@@ -29,6 +30,7 @@ from mintscope.core.market.signals.rule import Direction
 
 NONCE_BYTES: Final = 32
 OLD_SECRET_MS: Final = DAY_MS
+TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

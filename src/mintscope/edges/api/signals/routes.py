@@ -5,7 +5,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.core.accounts.signals.signal import TESTS
+from mintscope.core.accounts.signals.signals import TESTS
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.routes import AccountParts
 from mintscope.edges.api.description.operation import Operation
