@@ -22,6 +22,7 @@ async def test_every_outcome_is_counted(shop: SellingApi, world: World) -> None:
         ("invalid", ""),
     ]
     before = [counted(*kind) for kind in kinds]
+    sold = REGISTRY.get_sample_value("mintscope_credits_sold_total") or 0.0
     payment = await shop.paid("POST", PURCHASE)
     for key in (KEY, KEY, None):
         await shop.send("POST", PURCHASE, payment, key=key)
@@ -34,3 +35,4 @@ async def test_every_outcome_is_counted(shop: SellingApi, world: World) -> None:
 
     after = [counted(*kind) for kind in kinds]
     assert [b - a for a, b in zip(before, after, strict=True)] == [1.0] * len(kinds)
+    assert REGISTRY.get_sample_value("mintscope_credits_sold_total") == sold + 10, "once"
