@@ -21,8 +21,9 @@ from x402.mechanisms.svm.signers import KeypairSigner
 
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.client.auth import CreditAuth, PaymentAuth
-from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.buyer import Buyer
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
+from mintscope.client.errors import PendingError, RefusedError
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_SIGNATURE
 from support.processes.listening import listening
@@ -126,7 +127,7 @@ async def test_a_slow_chain_is_waited_for(world: World) -> None:
 async def test_a_missing_payment_is_waited_for_until_it_can_no_longer_land(world: World) -> None:
     visit = Visit(world, patience_s=0.01)
     world.go_wrong(landing={"kind": "never"})
-    with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_expired"):
+    with pytest.raises(RefusedError, match="402 PAYMENT_FAILED: transaction_expired"):
         await visit.buyer.buy_credits(10)
 
     assert len({each.headers.get(PAYMENT_SIGNATURE) for each in visit.street.seen}) == 1
@@ -136,7 +137,7 @@ async def test_a_missing_payment_is_waited_for_until_it_can_no_longer_land(world
 async def test_an_unknown_outcome_is_reported_as_pending(world: World) -> None:
     visit = Visit(world, patience_s=0.01)
     world.go_wrong(calls={"getSignatureStatuses": {"kind": "http"}})
-    with pytest.raises(PurchasePending) as pending:
+    with pytest.raises(PendingError) as pending:
         await visit.buyer.buy_credits(10)
 
     assert visit.auth.holds(pending.value.key)
@@ -145,7 +146,7 @@ async def test_an_unknown_outcome_is_reported_as_pending(world: World) -> None:
 async def test_a_payment_that_failed_counts_until_the_chain_forgets_it(world: World) -> None:
     visit = Visit(world, atoms_in_all=30_000)
     world.go_wrong(landing={"kind": "failed"})
-    with pytest.raises(PurchaseFailed, match="402 PAYMENT_FAILED: transaction_failed") as failed:
+    with pytest.raises(RefusedError, match="402 PAYMENT_FAILED: transaction_failed") as failed:
         await visit.buyer.buy_credits(10)
     assert failed.value.key is not None
     assert visit.wallet.limit.spent == 22_500

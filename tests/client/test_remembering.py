@@ -14,8 +14,9 @@ import pytest
 from typing_extensions import override
 
 from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.buyer import Buyer
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
+from mintscope.client.errors import PendingError, RefusedError
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
 from mintscope.client.wallet import OverSpendLimit, PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
@@ -317,7 +318,7 @@ async def test_a_buyer_waits_until_a_date(world: World) -> None:
 async def test_a_wait_longer_than_allowed_keeps_the_payment_for_later(world: World) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
-    with pytest.raises(PurchasePending) as pending:
+    with pytest.raises(PendingError) as pending:
         await visit.buy_credits()
 
     assert visit.waited_s == []
@@ -327,7 +328,7 @@ async def test_a_wait_longer_than_allowed_keeps_the_payment_for_later(world: Wor
 async def test_a_buyer_goes_on_with_the_key_it_was_left_with(world: World) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
-    with pytest.raises(PurchasePending) as pending:
+    with pytest.raises(PendingError) as pending:
         await visit.buy_credits()
     visit.street.refusing = None
     await visit.buy_credits(pending.value.key)
@@ -347,7 +348,7 @@ async def test_two_purchases_at_once_are_two(world: World, tmp_path: Path) -> No
 async def test_a_refusal_names_the_key_of_a_payment_that_may_still_land(world: World) -> None:
     visit = Visit(world)
     visit.street.refusing = httpx.Response(404, json={"error": {"code": "X", "message": "y"}})
-    with pytest.raises(PurchaseFailed, match="404 X: y") as failed:
+    with pytest.raises(RefusedError, match="404 X: y") as failed:
         await visit.buy_credits()
 
     assert failed.value.key is not None
@@ -367,7 +368,7 @@ async def test_another_process_goes_on_with_the_same_payment(world: World, tmp_p
     with Journal(folder) as journal:
         first = Visit(world, journal=journal)
         first.street.refusing = httpx.Response(429, headers={"Retry-After": "3600"}, json={})
-        with pytest.raises(PurchasePending):
+        with pytest.raises(PendingError):
             await first.buy_credits()
     with Journal(folder) as journal:
         second = Visit(world, journal=journal)

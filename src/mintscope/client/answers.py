@@ -8,23 +8,11 @@ import msgspec
 from mintscope.base.credentials import CredentialKind
 from mintscope.base.foreign import Undecodable, decode_json
 
-UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
 PURCHASE: Final = "/v1/credits/purchase"
-SAID_MAX: Final = 200  # characters of a seller's words that are told
 
 
 class _Purchased(msgspec.Struct, frozen=True):
     data: dict[str, Any]
-
-
-class _Refusal(msgspec.Struct, frozen=True):
-    class Error(msgspec.Struct, frozen=True):
-        """Why."""
-
-        code: str
-        message: str
-
-    error: Error
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,7 +25,6 @@ class BundleData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 _PURCHASED: Final = msgspec.json.Decoder(_Purchased)
-_REFUSAL: Final = msgspec.json.Decoder(_Refusal)
 
 
 def data_of(response: httpx.Response) -> dict[str, Any] | None:
@@ -70,12 +57,3 @@ def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bo
         has_account = bearer.startswith(f"Bearer {CredentialKind.API_KEY.prefix}")
         return bundle is not None and (bundle.token is not None or has_account)
     return response.is_success and (not response.content or data is not None)
-
-
-def refusal_of(response: httpx.Response) -> tuple[str, str]:
-    """Return code and message of a refusal, made up where it cannot be read."""
-    try:
-        error = decode_json(response.content, _REFUSAL).error
-    except Undecodable:
-        return UNKNOWN, "the answer cannot be read"
-    return error.code[:SAID_MAX], error.message[:SAID_MAX]

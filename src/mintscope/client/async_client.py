@@ -1,7 +1,7 @@
 """A client of a mintscope service, for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, Self, TypeVar, Unpack
 
@@ -172,28 +172,40 @@ class AsyncClient:
 
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
         """Send *call*, any of `mintscope.client.calls.verbs`; return all that its answer says."""
-        return await self._drive(converse(self._session, call, key=key))
+        return await drive(converse(self._session, call, key=key), self._http)
 
-    async def _drive(self, conversation: Conversation[Data]) -> Data:
-        reply: Reply = None
-        try:
-            while True:
-                step = conversation.send(reply)
-                if isinstance(step, Send):
-                    reply = await self._exchange(step)
-                else:
-                    await asyncio.sleep(step.seconds)
-                    reply = None
-        except StopIteration as done:
-            data: Data = done.value
-            return data
 
-    async def _exchange(self, step: Send) -> Reply:
-        try:
-            async with asyncio.timeout(REQUEST_S_MAX):
-                return await self._http.send(step.request, auth=step.auth)
-        except httpx.RequestError as trouble:
-            return trouble
-        except TimeoutError:
-            expected = f"expected the whole answer within {REQUEST_S_MAX:g} s; it goes on"
-            return httpx.ReadTimeout(expected, request=step.request)
+async def drive(
+    conversation: Conversation[Data],
+    http: httpx.AsyncClient,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    request_s_max: float = REQUEST_S_MAX,
+) -> Data:
+    """Return what *conversation* comes to, its requests sent by *http*.
+
+    request_s_max    for each sending, however slowly it is answered
+    """
+    reply: Reply = None
+    try:
+        while True:
+            step = conversation.send(reply)
+            if isinstance(step, Send):
+                reply = await _exchange(http, step, request_s_max)
+            else:
+                await sleep(step.seconds)
+                reply = None
+    except StopIteration as done:
+        data: Data = done.value
+        return data
+
+
+async def _exchange(http: httpx.AsyncClient, step: Send, request_s_max: float) -> Reply:
+    try:
+        async with asyncio.timeout(request_s_max):
+            return await http.send(step.request, auth=step.auth)
+    except httpx.RequestError as trouble:
+        return trouble
+    except TimeoutError:
+        expected = f"expected the whole answer within {request_s_max:g} s; it goes on"
+        return httpx.ReadTimeout(expected, request=step.request)

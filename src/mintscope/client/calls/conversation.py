@@ -171,6 +171,11 @@ def _once(
             return refused
         except UnreadableError as unreadable:
             return unreadable
+        if payer is not None and payer.holds(key):
+            return UnreadableError(
+                f"expected what was paid for by {call.method} {call.path}; it is not in the answer",
+                status=reply.status_code,
+            )
         spent = min(call.cost(answer.data), credit_count)
         return answer
     finally:

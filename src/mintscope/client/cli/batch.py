@@ -5,7 +5,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from mintscope.client.cli.connection import CredentialFile, MaxCredits, Url, connected
+from mintscope.client.calls.conversation import PATIENCE_S
+from mintscope.client.cli.connection import (
+    CredentialFile,
+    MaxCredits,
+    Patience,
+    Url,
+    connected,
+)
 from mintscope.client.cli.tables import AsJson, Cell, print_json, print_rows
 from mintscope.client.results.batch import ReportOrNot
 
@@ -18,11 +25,12 @@ def batch(
     url: Url,
     credential_file: CredentialFile = None,
     max_credits: MaxCredits = None,
+    patience_s: Patience = PATIENCE_S,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Read the reports of several tokens from a service: a credit for each that is delivered."""
-    with connected(url, credential_file, max_credits) as client:
+    with connected(url, credential_file, max_credits, patience_s) as client:
         found = client.batch(mints)
     if as_json:
         print_json(msgspec.to_builtins(found))

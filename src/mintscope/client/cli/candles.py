@@ -6,11 +6,13 @@ import msgspec
 import typer
 
 from mintscope.client.calls import verbs
+from mintscope.client.calls.conversation import PATIENCE_S
 from mintscope.client.cli.connection import (
     TIMEFRAME,
     CredentialFile,
     MaxCredits,
     Mint,
+    Patience,
     Url,
     connected,
 )
@@ -32,11 +34,12 @@ def candles(
     ] = 100,
     credential_file: CredentialFile = None,
     max_credits: MaxCredits = None,
+    patience_s: Patience = PATIENCE_S,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Read the newest candles of a token from a service: one credit."""
-    with connected(url, credential_file, max_credits) as client:
+    with connected(url, credential_file, max_credits, patience_s) as client:
         page = client.candles(mint, tf, limit=limit).first()
     if as_json:
         print_json(msgspec.to_builtins(page))

@@ -11,6 +11,7 @@ import typer
 
 from mintscope.client import errors
 from mintscope.client.budget import CreditBudget
+from mintscope.client.calls.conversation import PATIENCE_S
 from mintscope.client.cli.tables import visible
 from mintscope.client.client import Client
 
@@ -70,6 +71,15 @@ MaxCredits = Annotated[
         metavar="N", min=0, help="The most to spend, in credits; no bound.", show_default=False
     ),
 ]
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--patience",
+        metavar="SECONDS",
+        min=0,
+        help="How long to wait and try again, in all, while the service does not answer.",
+    ),
+]
 Mint = Annotated[str, typer.Argument(metavar="MINT", help="The mint of the token.")]
 TIMEFRAME: Final = typer.Option(
     "--tf", metavar="TF", help="How wide they are: m1, m5, m15, h1, h4 or d1."
@@ -77,12 +87,14 @@ TIMEFRAME: Final = typer.Option(
 
 
 @contextmanager
-def connected(url: str, credential_file: Path | None, max_credits: int | None) -> Iterator[Client]:
+def connected(
+    url: str, credential_file: Path | None, max_credits: int | None, patience_s: float = PATIENCE_S
+) -> Iterator[Client]:
     """Yield a client; what it raises ends the command, with one line on stderr."""
     try:
         credential = _credential(credential_file)
         budget = CreditBudget(credits_in_all=max_credits)
-        client = Client(url, credential=credential, budget=budget)
+        client = Client(url, credential=credential, budget=budget, patience_s=patience_s)
     except ValueError as flaw:
         raise typer.BadParameter(str(flaw)) from None
     with client:

@@ -5,7 +5,15 @@ import typer
 
 from mintscope.client.calls import verbs
 from mintscope.client.calls.call import Answered
-from mintscope.client.cli.connection import CredentialFile, MaxCredits, Mint, Url, connected
+from mintscope.client.calls.conversation import PATIENCE_S
+from mintscope.client.cli.connection import (
+    CredentialFile,
+    MaxCredits,
+    Mint,
+    Patience,
+    Url,
+    connected,
+)
 from mintscope.client.cli.tables import AsJson, Cell, print_json, print_rows
 from mintscope.client.results.report import Report
 
@@ -18,11 +26,12 @@ def get(
     url: Url,
     credential_file: CredentialFile = None,
     max_credits: MaxCredits = None,
+    patience_s: Patience = PATIENCE_S,
     *,
     as_json: AsJson = False,
 ) -> None:
     """Read price, indicators and pressure of a token from a service: one credit."""
-    with connected(url, credential_file, max_credits) as client:
+    with connected(url, credential_file, max_credits, patience_s) as client:
         answered = client.send(verbs.token(mint))
     if as_json:
         print_json(msgspec.to_builtins(answered.data))

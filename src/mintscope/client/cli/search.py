@@ -6,7 +6,8 @@ import msgspec
 import typer
 
 from mintscope.client.calls import verbs
-from mintscope.client.cli.connection import Url, connected
+from mintscope.client.calls.conversation import PATIENCE_S
+from mintscope.client.cli.connection import Patience, Url, connected
 from mintscope.client.cli.tables import AsJson, Cell, print_json, print_rows
 from mintscope.client.results.lists import TokenLine
 
@@ -26,11 +27,12 @@ def search(
         verbs.Sort, typer.Option(metavar="FIELD", help="By volume, change, age or price.")
     ] = "volume",
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many.")] = 20,
+    patience_s: Patience = PATIENCE_S,
     *,
     as_json: AsJson = False,
 ) -> None:
     """List the tokens that a service follows: free."""
-    with connected(url, None, 0) as client:
+    with connected(url, None, 0, patience_s) as client:
         page = client.tokens(text, sort=sort, limit=limit).first()
     if as_json:
         print_json(msgspec.to_builtins(page))

@@ -6,7 +6,14 @@ from typing import Annotated
 import msgspec
 import typer
 
-from mintscope.client.cli.connection import CredentialFile, MaxCredits, Url, connected
+from mintscope.client.calls.conversation import PATIENCE_S
+from mintscope.client.cli.connection import (
+    CredentialFile,
+    MaxCredits,
+    Patience,
+    Url,
+    connected,
+)
 from mintscope.client.cli.tables import AsJson, visible
 from mintscope.client.results.live import LiveReport
 
@@ -25,6 +32,7 @@ def watch(
     ] = None,
     credential_file: CredentialFile = None,
     max_credits: MaxCredits = None,
+    patience_s: Patience = PATIENCE_S,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -32,7 +40,7 @@ def watch(
 
     With --json, a line of JSON for each change: slot, and the whole report.
     """
-    with connected(url, credential_file, max_credits) as client:
+    with connected(url, credential_file, max_credits, patience_s) as client:
         for number, live in enumerate(client.stream(mints), 1):
             print(_json(live) if as_json else _line(live), flush=True)
             if number == count:

@@ -21,7 +21,9 @@ from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, Wallet, parse_mint
 from mintscope.base.solana import USDC
 from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import BoughtCredits, Buyer, PurchaseFailed, PurchasePending
+from mintscope.client.buyer import BoughtCredits, Buyer
+from mintscope.client.calls.opening import open_session
+from mintscope.client.errors import ClientError, PendingError, RefusedError
 from mintscope.client.journal import Journal, JournalUnusable
 from mintscope.client.keypair import UnusableKeypair, read_keypair
 from mintscope.client.transport import BoundedTransport
@@ -133,6 +135,8 @@ def prepare(
         pin=pin,
         limit=SpendLimit(atoms_per_payment=atoms, atoms_in_all=atoms),
     )
+    with refusing("--url", ValueError, httpx.InvalidURL):
+        open_session(url)
     folder = journal or wallet.with_name(f"{wallet.name}.payments")
     context.obj = BuyOptions(url=url, rpc_url=rpc, wallet=payer, folder=folder)
 
@@ -181,16 +185,14 @@ def _run(
         with Journal(purchase.folder) as journal:
             show(asyncio.run(_buy(purchase, journal, buy)))
             journal.tidy()  # what was bought has been shown
-    except PurchasePending as cause:
+    except PendingError as cause:
         typer.echo(f"{cause}: run this command again. {kept}", err=True)
-    except PurchaseFailed as cause:
+    except RefusedError as cause:
         typer.echo(f"Nothing was bought: {cause}", err=True)
         if cause.key is not None:
             typer.echo(f"The payment that was refused may still land. {kept}", err=True)
-    except (WillNotPay, JournalUnusable) as cause:
+    except (ClientError, WillNotPay, JournalUnusable) as cause:
         typer.echo(f"Nothing was bought: {cause}", err=True)
-    except (httpx.HTTPError, httpx.InvalidURL) as cause:
-        typer.echo(f"Nothing was bought: {type(cause).__name__}: {cause}", err=True)
     else:
         return
     raise typer.Exit(EXIT_NOT_BOUGHT)
