@@ -26,6 +26,7 @@ from mintscope.core.market.listing.store import (
     MintAsFolded,
     MintPage,
     MintTrades,
+    MinuteVolume,
     PartVolume,
     SlotTrades,
 )
@@ -96,13 +97,13 @@ class ManyMints:
             state=self._state,
             facts=None,
             before=(usd, usd, usd),
-            minutes=[(UnixS(NOW - 60 * n), usd + n) for n in (3, 2, 1)],
+            minutes=[MinuteVolume(UnixS(NOW - 60 * n), 10**6, 10**5, usd + n) for n in (3, 2, 1)],
             parts=[PartVolume(part - n, self._random.randrange(10**9), 5, usd) for n in (2, 1)],
         )
 
     def _trades(self) -> list[MintTrades]:
         return [
-            MintTrades(mint, 10**6, 1, self._random.random(), 0.01)
+            MintTrades(mint, 10**6, 10**5, 1, self._random.random(), 0.01)
             for mint in self._random.sample(self.mints_of, TRADES)
         ]
 

@@ -100,6 +100,8 @@ async def test_it_is_sorted_and_what_has_no_value_comes_last(listed: Service) ->
         "sort=change&order=asc": ["USDC", "SOL", "USDT"],
         "sort=age": ["SOL", "USDC", "USDT"],
         "sort=age&order=asc": ["USDT", "USDC", "SOL"],
+        "sort=pressure_h1": ["USDC", "SOL", "USDT"],
+        "sort=pressure_h1&order=asc": ["SOL", "USDC", "USDT"],
     }
     assert {query: await symbols(listed, query) for query in orders} == orders
 

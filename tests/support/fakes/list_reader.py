@@ -11,6 +11,7 @@ from mintscope.core.market.listing.store import (
     MintAsFolded,
     MintPage,
     MintTrades,
+    MinuteVolume,
     PartVolume,
     SlotTrades,
 )
@@ -119,14 +120,17 @@ class FakeListReader:
         m5, h1, d1 = (
             next((usd for time, usd in reversed(priced) if time < start), None) for start in starts
         )
-        closes = {time // 60 * 60: usd for time, usd in priced if time >= starts[1]}
         return MintAsFolded(
             mint=mint,
             since=self.followed[mint].time,
             state=fold.state() if own else None,
             facts=self.facts.get(mint),
             before=(m5, h1, d1),
-            minutes=[(UnixS(minute), usd) for minute, usd in closes.items()],
+            minutes=[
+                _minute(number, own)
+                for number in dict.fromkeys(time // 60 for time, _ in own)
+                if number > minute - 60
+            ],
             parts=[
                 _part(number, own)
                 for number in dict.fromkeys(time // 1440 for time, _ in own)
@@ -135,8 +139,14 @@ class FakeListReader:
         )
 
 
-def _part(number: int, own: Sequence[tuple[UnixS, PricedSwap]]) -> PartVolume:
-    swaps = [swap for time, swap in own if time // 1440 == number]
+def _minute(number: int, own: Sequence[tuple[UnixS, PricedSwap]]) -> MinuteVolume:
+    _, volume, _, close = _part(number, own, 60)
+    bought = sum(swap.volume for time, swap in own if time // 60 == number and swap.is_buy)
+    return MinuteVolume(UnixS(number * 60), volume, bought, close)
+
+
+def _part(number: int, own: Sequence[tuple[UnixS, PricedSwap]], part_s: int = 1440) -> PartVolume:
+    swaps = [swap for time, swap in own if time // part_s == number]
     prices = [swap.price_usd for swap in swaps if swap.price_usd is not None]
     volume = sum(swap.volume for swap in swaps)
     return PartVolume(number, volume, len(prices), prices[-1] if prices else None)
@@ -150,6 +160,7 @@ def _trades(mint: Mint, swaps: Sequence[PricedSwap]) -> MintTrades:
     return MintTrades(
         mint,
         volume,
+        sum(swap.volume for swap in own if swap.is_buy),
         len(priced),
         None if newest is None else newest.price_usd,
         None if newest is None else newest.price_sol,

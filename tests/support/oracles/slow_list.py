@@ -6,6 +6,8 @@ Shares no code with what it checks: every value is looked for anew among all swa
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from support.oracles.definitions import rsi
+
 WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
 FOR_ALL = 200
 
@@ -18,6 +20,7 @@ class Told(NamedTuple):
     volume: int
     usd: float | None
     sol: float | None
+    is_buy: bool
 
 
 class Expected(NamedTuple):
@@ -30,6 +33,8 @@ class Expected(NamedTuple):
     swaps: int
     ready: list[str]
     day: list[float | None]
+    rsi: float | None
+    pressure: float | None
 
 
 def starts(now: int) -> tuple[int, int, int]:
@@ -43,7 +48,11 @@ def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
     own = [swap for swap in swaps if swap.mint == mint]
     priced = [(swap.time, swap.usd) for swap in own if swap.usd is not None]
     m5, h1, d1 = (_change(priced, start) for start in starts(now))
-    day = starts(now)[2]
+    _, hour, day = starts(now)
+    hours = {time // 3600: usd for time, usd in priced}
+    within = [swap for swap in own if swap.time >= hour]
+    traded = sum(swap.volume for swap in within)
+    bought = sum(swap.volume for swap in within if swap.is_buy)
     return Expected(
         usd=priced[-1][1] if priced else None,
         sol=next((swap.sol for swap in reversed(own) if swap.usd is not None), None),
@@ -56,6 +65,8 @@ def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
             if len({time // width for time, _ in priced}) >= FOR_ALL
         ],
         day=[_newest(priced, day + 1440 * part) for part in range(60)] + [_newest(priced, now + 1)],
+        rsi=rsi([*hours.values()])[-1] if hours else None,
+        pressure=bought / traded if traded else None,
     )
 
 

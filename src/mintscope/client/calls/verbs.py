@@ -26,7 +26,7 @@ from mintscope.client.results.series import (
     SwapsPage,
 )
 
-Sort: TypeAlias = Literal["volume", "change", "age", "price"]
+Sort: TypeAlias = Literal["volume", "change", "age", "price", "rsi_h1", "pressure_h1"]
 Timeframe: TypeAlias = Literal["m1", "m5", "m15", "h1", "h4", "d1"]
 ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
 IndicatorName: TypeAlias = Literal[

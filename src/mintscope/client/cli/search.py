@@ -24,7 +24,8 @@ def search(
         typer.Argument(metavar="TEXT", help="In the name or symbol, or how the mint begins."),
     ] = "",
     sort: Annotated[
-        verbs.Sort, typer.Option(metavar="FIELD", help="By volume, change, age or price.")
+        verbs.Sort,
+        typer.Option(metavar="FIELD", help="By volume, change, age, price, rsi_h1 or pressure_h1."),
     ] = "volume",
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many.")] = 20,
     patience_s: Patience = PATIENCE_S,

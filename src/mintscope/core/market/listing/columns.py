@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.base.primitives import UnixS
+from mintscope.core.market.listing.momentum import close_candles
 from mintscope.core.market.listing.spans import D1, H1, M5, SPANS
 from mintscope.core.market.listing.store import SlotTrades
-from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S
+from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
 Rows = NDArray[np.int32]
 
@@ -25,7 +26,9 @@ Rows = NDArray[np.int32]
 # supply       in whole tokens
 # before       the newest price from before each span
 # buckets      start of the newest candle of each timeframe; `counts`: how many there are
-# open_...     of the open part of D1, as part_close; minute_close of the open minute
+# open_...     of the open part of D1, as part_close; minute_... of the open minute
+# gain, loss   Wilder's means of the closed candles of h1, `last`: the price of the last one
+# h1_...       of H1: volume, and how much of it was bought
 ROW: Final = np.dtype(
     [
         ("is_listed", "?"),
@@ -43,18 +46,26 @@ ROW: Final = np.dtype(
         ("open_swaps", "i8"),
         ("part_close", "f8"),
         ("minute_close", "f8"),
+        ("minute_volume", "i8"),
+        ("minute_bought", "i8"),
+        ("h1_volume", "i8"),
+        ("h1_bought", "i8"),
+        ("gain", "f8"),
+        ("loss", "f8"),
+        ("last", "f8"),
     ]
 )
 ROWS_MIN: Final = 64
 
 
 class PartChunk(NamedTuple):
-    """What some rows, each once, traded in a closed part."""
+    """What some rows, each once, traded in a closed part: `swaps` of D1, `bought` of a minute."""
 
     rows: Rows
     closes: NDArray[np.float64]
-    volumes: NDArray[np.int64] | None = None
+    volumes: NDArray[np.int64]
     swaps: NDArray[np.int32] | None = None
+    bought: NDArray[np.int64] | None = None
 
 
 class ListColumns:
@@ -88,15 +99,19 @@ class ListColumns:
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
         """Add what rows that were just started traded in minute *number* of H1."""
+        rows = self.rows
+        rows["h1_volume"][chunk.rows] += chunk.volumes
+        rows["h1_bought"][chunk.rows] += chunk.bought
         if number == self._now // H1.part_s:
-            self.rows["minute_close"][chunk.rows] = chunk.closes
+            rows["minute_close"][chunk.rows] = chunk.closes
+            rows["minute_volume"][chunk.rows] = chunk.volumes
+            rows["minute_bought"][chunk.rows] = chunk.bought
         else:
             _append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
         """Add what rows that were just started traded in part *number* of D1."""
         rows = self.rows
-        assert chunk.volumes is not None
         assert chunk.swaps is not None
         rows["volume"][chunk.rows] += chunk.volumes
         rows["swaps"][chunk.rows] += chunk.swaps
@@ -115,26 +130,26 @@ class ListColumns:
             return
         is_known = numbers >= 0
         at = numbers[is_known]
-        volumes, swaps, usd, sol = (
+        volumes, bought, swaps, usd, sol = (
             np.array(column, kind)[is_known]
             for column, kind in zip(
-                list(zip(*slot.trades, strict=True))[1:], ("i8", "i8", "f8", "f8"), strict=True
+                list(zip(*slot.trades, strict=True))[1:],
+                ("i8", "i8", "i8", "f8", "f8"),
+                strict=True,
             )
         )
         rows = self.rows
-        for name in ("volume", "open_volume"):
+        for name in ("volume", "open_volume", "h1_volume", "minute_volume"):
             rows[name][at] += volumes
+        for name in ("h1_bought", "minute_bought"):
+            rows[name][at] += bought
         for name in ("swaps", "open_swaps"):
             rows[name][at] += swaps
         is_priced = ~np.isnan(usd)
-        at, usd, sol = at[is_priced], usd[is_priced], sol[is_priced]
+        self._count_candles(at[is_priced])
         for name in ("usd", "part_close", "minute_close"):
-            rows[name][at] = usd
-        rows["sol"][at] = sol
-        for k, timeframe in enumerate(TIMEFRAMES):
-            bucket = self._now - self._now % WIDTH_S[timeframe]
-            rows["counts"][at, k] += rows["buckets"][at, k] != bucket
-            rows["buckets"][at, k] = bucket
+            rows[name][at[is_priced]] = usd[is_priced]
+        rows["sol"][at[is_priced]] = sol[is_priced]
 
     def advance(self, now: UnixS) -> None:
         """Let time pass until *now*: parts close, and leave the spans."""
@@ -146,13 +161,28 @@ class ListColumns:
             self._leave_parts(now)
         self._now = now
 
+    def _count_candles(self, at: Rows) -> None:
+        """Begin the candles that a price of now begins in rows *at*, which have the one before."""
+        rows = self.rows
+        for k, timeframe in enumerate(TIMEFRAMES):
+            bucket = self._now - self._now % WIDTH_S[timeframe]
+            is_next = rows["buckets"][at, k] != bucket
+            if timeframe is Timeframe.H1:
+                close_candles(rows, at[is_next])
+            rows["counts"][at, k] += is_next
+            rows["buckets"][at, k] = bucket
+
     def _close_minute(self) -> None:
-        closes = self.rows["minute_close"]
-        at = np.flatnonzero(~np.isnan(closes)).astype(np.int32)
+        rows = self.rows
+        closes, volumes, bought = (
+            rows[name] for name in ("minute_close", "minute_volume", "minute_bought")
+        )
+        at = np.flatnonzero((volumes > 0) | ~np.isnan(closes)).astype(np.int32)
         if len(at):
-            chunk = PartChunk(at, closes[at])
+            chunk = PartChunk(at, closes[at], volumes[at], bought=bought[at])
             _append(self._minutes.setdefault(self._now // M5.part_s, []), chunk)
             closes[at] = np.nan
+            volumes[at] = bought[at] = 0
 
     def _close_part(self) -> None:
         rows = self.rows
@@ -168,13 +198,17 @@ class ListColumns:
 
     def _leave_minutes(self, now: UnixS) -> None:
         """Prices of minutes that leave M5 or H1 are those from before it: the newest stays."""
-        before = self.rows["before"]
+        rows, before = self.rows, self.rows["before"]
         were_in = M5.first_part(self._now)
         for number in sorted(self._minutes):
             if were_in <= number < M5.first_part(now):
                 _write(before[:, 0], self._minutes[number])
             if number < H1.first_part(now):
-                _write(before[:, 1], self._minutes.pop(number))
+                chunks = self._minutes.pop(number)
+                _write(before[:, 1], chunks)
+                for chunk in chunks:
+                    rows["h1_volume"][chunk.rows] -= chunk.volumes
+                    rows["h1_bought"][chunk.rows] -= chunk.bought
 
     def _leave_parts(self, now: UnixS) -> None:
         rows = self.rows

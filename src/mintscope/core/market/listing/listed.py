@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.listing.days import Closes, DayCloses
+from mintscope.core.market.listing.momentum import rsi_of
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned
+from mintscope.core.market.listing.order import RowOrder, are_in, order_of, shares_of
 from mintscope.core.market.listing.store import FoldedTo
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.readiness import CANDLES_FOR_ALL
@@ -38,6 +40,8 @@ class Sort(StrEnum):
     CHANGE_M5 = "change_m5"
     CHANGE_H1 = "change_h1"
     MARKET_CAP = "market_cap"
+    RSI_H1 = "rsi_h1"
+    PRESSURE_H1 = "pressure_h1"
 
 
 # Sorted with every list; by others when someone asks, which takes some milliseconds.
@@ -95,6 +99,8 @@ class ListLine(NamedTuple):
     volume       of D1, micro-USD
     swaps        of D1, those that had a price
     market_cap   USD: price times supply
+    rsi          of h1, 0 to 100; None while there are too few candles
+    pressure     the bought share of what was traded within H1, 0 to 1; None: nothing was
     ready        the timeframes that have all their indicators
     age_s        since it is followed
     """
@@ -106,6 +112,8 @@ class ListLine(NamedTuple):
     volume: int
     swaps: int
     market_cap: float | None
+    rsi: float | None
+    pressure: float | None
     ready: list[Timeframe]
     age_s: int | None
 
@@ -116,14 +124,6 @@ class ListedPage(NamedTuple):
     lines: Sequence[ListLine]
     next_after: ListPlace | None
     rows: Sequence[int]
-
-
-class _Order(NamedTuple):
-    """All rows by rising value, equal ones by key; then those without a value, by key."""
-
-    rows: Rows
-    values: Floats
-    without: Rows
 
 
 def key_of(mint: Mint) -> int:
@@ -161,20 +161,14 @@ class ListedTokens:
         self._volume: NDArray[np.int64] = rows["volume"].copy()
         self._swaps: NDArray[np.int64] = rows["swaps"].copy()
         self._caps: Floats = rows["usd"] * rows["supply"]
+        self._rsi: Floats = rsi_of(rows)
+        self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
         self._is_ready: NDArray[np.bool_] = rows["counts"] >= CANDLES_FOR_ALL
         self._since: Floats = rows["since"].copy()
         listed = np.flatnonzero(rows["is_listed"])
         self._by_key: Rows = listed[np.argsort(self._keys[listed])]
-        self._values = {
-            Sort.VOLUME: self._volume.astype(np.float64),
-            Sort.CHANGE: self._changes[:, 2],
-            Sort.AGE: -self._since,
-            Sort.PRICE: self._usd,
-            Sort.CHANGE_M5: self._changes[:, 0],
-            Sort.CHANGE_H1: self._changes[:, 1],
-            Sort.MARKET_CAP: self._caps,
-        }
-        self._orders: dict[Sort, _Order] = {}
+        self._values = self._sortable()
+        self._orders: dict[Sort, RowOrder] = {}
         for sort in SORTED_AHEAD:
             self._order(sort)
 
@@ -196,21 +190,35 @@ class ListedTokens:
         """Return how the prices of *rows* of a page of this list went within D1, oldest first."""
         return self._days.of(rows)
 
+    def _sortable(self) -> dict[Sort, Floats]:
+        """Return what each sort goes by."""
+        return {
+            Sort.VOLUME: self._volume.astype(np.float64),
+            Sort.CHANGE: self._changes[:, 2],
+            Sort.AGE: -self._since,
+            Sort.PRICE: self._usd,
+            Sort.CHANGE_M5: self._changes[:, 0],
+            Sort.CHANGE_H1: self._changes[:, 1],
+            Sort.MARKET_CAP: self._caps,
+            Sort.RSI_H1: self._rsi,
+            Sort.PRESSURE_H1: self._pressure,
+        }
+
     def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
         """Yield for each thing that *asked* wants which rows have it."""
         if asked.text:
             yield self._names.find(asked.text) | self._addresses.find(asked.text)
         if asked.among is not None:
-            yield _are_in(self._keys, sorted(map(key_of, asked.among)))
+            yield are_in(self._keys, sorted(map(key_of, asked.among)))
         if asked.volume_min:
             yield self._volume >= asked.volume_min
         if asked.since_min is not None:
             yield self._since >= asked.since_min
 
-    def _order(self, sort: Sort) -> _Order:
+    def _order(self, sort: Sort) -> RowOrder:
         found = self._orders.get(sort)
         if found is None:
-            found = self._orders[sort] = _order(self._by_key, self._values[sort])
+            found = self._orders[sort] = order_of(self._by_key, self._values[sort])
         return found
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
@@ -256,6 +264,8 @@ class ListedTokens:
             volume=int(self._volume[row]),
             swaps=int(self._swaps[row]),
             market_cap=_known(self._caps[row]),
+            rsi=_known(self._rsi[row]),
+            pressure=_known(self._pressure[row]),
             ready=list(compress(TIMEFRAMES, self._is_ready[row])),
             age_s=None if since is None or now is None else max(0, now - since),
         )
@@ -272,23 +282,6 @@ class TokenLists(Protocol):
 
         Raises TokenNotFound if *mint* is not followed.
         """
-
-
-def _are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
-    """Return for each of *keys* whether it is one of *wanted*, a few in rising order."""
-    if not wanted:
-        return np.zeros(len(keys), np.bool_)
-    few = np.array(wanted, np.uint64)
-    found: NDArray[np.bool_] = few[np.searchsorted(few[:-1], keys)] == keys
-    return found
-
-
-def _order(by_key: Rows, values: Floats) -> _Order:
-    of = values[by_key]
-    is_known = ~np.isnan(of)
-    rows, known = by_key[is_known], of[is_known]
-    order = np.argsort(known, kind="stable")
-    return _Order(rows[order], known[order], by_key[~is_known])
 
 
 def _known(value: float) -> float | None:

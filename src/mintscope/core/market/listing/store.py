@@ -29,6 +29,15 @@ class PartVolume(NamedTuple):
     close: float | None
 
 
+class MinuteVolume(NamedTuple):
+    """What was traded in the minute that begins then: micro-USD, the bought ones, newest price."""
+
+    minute: UnixS
+    volume: int
+    bought: int
+    close: float | None
+
+
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A followed mint as the finalized fold has left it.
 
@@ -36,9 +45,9 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state      the accumulators of the fold, None before its first swap
     facts      what a node last said of it
     before     the newest prices from before the spans M5, H1 and D1; None where there is none
-    minutes    the newest price of each minute of H1 that has one, oldest first
+    minutes    of H1, those in which something was traded, oldest first
     parts      of D1, those in which something was traded, oldest first
-    Imported candles are in none of these.
+    Imported candles are in none of these but the state.
     """
 
     mint: Mint
@@ -46,7 +55,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: bytes | None
     facts: MintFacts | None
     before: tuple[float | None, float | None, float | None]
-    minutes: Sequence[tuple[UnixS, float]]
+    minutes: Sequence[MinuteVolume]
     parts: Sequence[PartVolume]
 
 
@@ -63,10 +72,11 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MintTrades(NamedTuple):
-    """What one slot adds to a mint: micro-USD, priced swaps, and the newest price if any."""
+    """What one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price."""
 
     mint: Mint
     volume: int
+    bought: int
     swaps: int
     price_usd: float | None
     price_sol: float | None

@@ -15,6 +15,7 @@ from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.listing.columns import ROWS_MIN, ListColumns, PartChunk
 from mintscope.core.market.listing.days import DayCloses
 from mintscope.core.market.listing.listed import ListedMint, ListedTokens, key_of
+from mintscope.core.market.listing.momentum import load_means
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, search_line
 from mintscope.core.market.listing.spans import D1, H1
 from mintscope.core.market.listing.store import (
@@ -63,9 +64,14 @@ class TokenList:
                 np.array(swaps, np.int32),
             )
             self._columns.add_parts(number, chunk)
-        for number, closes_of in _minutes(rows, page.mints).items():
-            at, minute_closes = zip(*closes_of, strict=True)
-            chunk = PartChunk(np.array(at, np.int32), np.array(minute_closes, np.float64))
+        for number, of_minute in _minutes(rows, page.mints).items():
+            at, volumes, bought, closes = zip(*of_minute, strict=True)
+            chunk = PartChunk(
+                np.array(at, np.int32),
+                np.array(closes, np.float64),
+                np.array(volumes, np.int64),
+                bought=np.array(bought, np.int64),
+            )
             self._columns.add_minutes(number, chunk)
 
     def drop(self, mint: Mint) -> None:
@@ -162,6 +168,7 @@ def _load(kept: Any, state: Any) -> UnixS | None:
     """Put candle counts and the newest price of *state* into *kept*; return its first minute."""
     frames = state["frames"]
     kept["counts"], kept["buckets"] = frames["count"], frames["open_bucket"]
+    load_means(kept, frames)
     if not frames["count"][M1]:
         return None
     kept["usd"], kept["sol"] = frames["prices"][M1][-1], state["price_sol"]
@@ -180,9 +187,9 @@ def _parts(
 
 def _minutes(
     rows: Sequence[int], mints: Sequence[MintAsFolded]
-) -> dict[int, list[tuple[int, float]]]:
-    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
+) -> dict[int, list[tuple[int, int, int, float | None]]]:
+    found: dict[int, list[tuple[int, int, int, float | None]]] = defaultdict(list)
     for row, one in zip(rows, mints, strict=True):
-        for minute, close in one.minutes:
-            found[minute // H1.part_s].append((row, close))
+        for minute, volume, bought, close in one.minutes:
+            found[minute // H1.part_s].append((row, volume, bought, close))
     return found

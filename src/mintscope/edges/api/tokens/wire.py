@@ -26,10 +26,11 @@ class ListQuery(Wire):
         ),
     ] = ""
     sort: Annotated[
-        Literal["volume", "change", "age", "price"],
+        Literal["volume", "change", "age", "price", "rsi_h1", "pressure_h1"],
         msgspec.Meta(
-            description="By the volume or the change of a day, how long it is tracked, or the price"
-            " in USD. Tokens that have no such value come last."
+            description="By the volume or the change of a day, how long it is tracked, the price in"
+            " USD, RSI of h1, or the bought share of what was traded within an hour. Tokens that"
+            " have no such value come last."
         ),
     ] = "volume"
     order: Annotated[

@@ -141,9 +141,7 @@ class FrontPages:
         if self._lines is None:
             return None
         try:
-            return await self._lines.page(
-                ListQuestion(among=mints, limit=WATCHED_SHOWN), request.now
-            )
+            return await self._lines.page(ListQuestion(among=mints, limit=WATCHED_SHOWN))
         except ServiceUnavailable:
             return None
 

@@ -27,6 +27,8 @@ SORTS: Final = {
     "h1": Sort.CHANGE_H1,
     "d1": Sort.CHANGE,
     "cap": Sort.MARKET_CAP,
+    "rsi": Sort.RSI_H1,
+    "buys": Sort.PRESSURE_H1,
     "age": Sort.AGE,
 }
 

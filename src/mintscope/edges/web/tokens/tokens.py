@@ -22,14 +22,12 @@ COLUMNS: Final = (
     ("d1", "1 day"),
     ("volume", "Volume"),
     ("cap", "Market cap"),
-    ("", "RSI 1 h"),
-    ("", "Buys 1 h"),
+    ("rsi", "RSI 1 h"),
+    ("buys", "Buys 1 h"),
     ("", "Last day"),
     ("age", "Age"),
 )
 STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
-# Where the documentation says what a column means.
-MEANINGS: Final = {"RSI 1 h": "rsi", "Buys 1 h": "pressure"}
 
 
 class TokensPages:
@@ -53,7 +51,7 @@ class TokensPages:
         watched = await self._watching.mints(request.session)
         now_s = UnixS(request.now // SECOND_MS)
         try:
-            page = await self._lines.page(asked.of_list(watched, now_s), request.now)
+            page = await self._lines.page(asked.of_list(watched, now_s))
         except ServiceUnavailable:
             return self._page(asked, None, watched, is_stale=False)
         if request.query_params.text("seen") == str(page.slot):
@@ -90,7 +88,6 @@ class TokensPages:
             "watched": watched,
             "is_stale": is_stale,
             "columns": COLUMNS,
-            "meanings": MEANINGS,
             "volumes": VOLUMES,
             "ages": AGES,
             "here": asked.address(after=asked.after),

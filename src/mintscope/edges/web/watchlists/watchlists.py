@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mintscope.base.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
-from mintscope.base.primitives import UnixMs, parse_mint
+from mintscope.base.primitives import parse_mint
 from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.holdings.watchlists import (
     WATCHED_MAX,
@@ -67,14 +67,14 @@ class WatchlistPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show what is on a watchlist.  Raises NotFound."""
-        return await self._show(await self._own(request), request.now)
+        return await self._show(await self._own(request))
 
     async def rename(self, request: PageRequest) -> PageResponse:
         """Give it another name.  Raises NotFound."""
         found, name = await self._own(request), request.form.line("name")
         if not _is_name(name):
             errors, values = {"name": NOT_A_NAME}, {"name": name}
-            return await self._show(found, request.now, errors, values)
+            return await self._show(found, errors, values)
         user_id, watchlist_id = request.signed_in.user.user_id, found.line.watchlist_id
         if await self._watchlists.rename(user_id, watchlist_id, name) is None:
             raise NotFound
@@ -87,11 +87,11 @@ class WatchlistPages:
         try:
             mint = parse_mint(text)
         except InvalidTokenAddress as error:
-            return await self._show(found, request.now, {"mint": sentence(error)}, values)
+            return await self._show(found, {"mint": sentence(error)}, values)
         user_id, watchlist_id = request.signed_in.user.user_id, found.line.watchlist_id
         added = await self._watchlists.add(user_id, watchlist_id, mint)
         if added is WatchDenied.TOO_MANY:
-            return await self._show(found, request.now, {"mint": FULL}, values)
+            return await self._show(found, {"mint": FULL}, values)
         if added is WatchDenied.NOT_FOUND:
             raise NotFound
         return Redirect(_address(found))
@@ -134,11 +134,10 @@ class WatchlistPages:
     async def _show(
         self,
         found: Watchlist,
-        now: UnixMs,
         errors: Mapping[str, str] = NO_ERRORS,
         values: Mapping[str, str] | None = None,
     ) -> Page:
-        shown = {each.mint: each for each in await self._shown(found, now)}
+        shown = {each.mint: each for each in await self._shown(found)}
         facts = {
             "watchlist": found,
             "tokens": [(mint, shown.get(mint)) for mint in found.mints],
@@ -147,13 +146,13 @@ class WatchlistPages:
         values = {"name": found.line.name} | dict(values or {})
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
-    async def _shown(self, found: Watchlist, now: UnixMs) -> Iterable[ShownToken]:
+    async def _shown(self, found: Watchlist) -> Iterable[ShownToken]:
         """Return what the list says of those that are followed; nothing while it is loaded."""
         if self._lines is None or not found.mints:
             return []
         asked = ListQuestion(among=tuple(found.mints), limit=WATCHED_MAX)
         try:
-            return (await self._lines.page(asked, now)).lines
+            return (await self._lines.page(asked)).lines
         except ServiceUnavailable:
             return []
 

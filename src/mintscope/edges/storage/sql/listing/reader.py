@@ -16,6 +16,7 @@ from mintscope.core.market.listing.store import (
     MintAsFolded,
     MintPage,
     MintTrades,
+    MinuteVolume,
     PartVolume,
     SlotTrades,
 )
@@ -140,9 +141,9 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
     now = _folded(db).time or UnixS(0)
     numbers: dict[str, int] = {"first": first, "last": last}
     moments: dict[str, int] = {"five": M5.start(now), "hour": H1.start(now), "day": D1.start(now)}
-    minutes: dict[int, list[tuple[UnixS, float]]] = defaultdict(list)
-    for number, bucket, close in db.execute(MINUTES, numbers | {"hour": moments["hour"]}):
-        minutes[number].append((bucket, close))
+    minutes: dict[int, list[MinuteVolume]] = defaultdict(list)
+    for number, *minute in db.execute(MINUTES, numbers | {"hour": moments["hour"]}):
+        minutes[number].append(MinuteVolume(*minute))
     parts: dict[int, list[PartVolume]] = defaultdict(list)
     for number, *part in db.execute(PARTS, numbers | {"day": moments["day"]}):
         parts[number].append(PartVolume(*part))
@@ -174,12 +175,13 @@ def _trades(db: Database, after_seq: int, until_seq: int, limit: int) -> list[Sl
 
 
 def _trade(row: Any) -> MintTrades:
-    address, volume, blob = row
+    address, bought, volume, blob = row
     mint = Mint(address)
     priced = [swap for swap in swaps_of(mint, blob) if swap.price_usd is not None]
     if not priced:
-        return MintTrades(mint, volume, 0, None, None)
-    return MintTrades(mint, volume, len(priced), priced[-1].price_usd, priced[-1].price_sol)
+        return MintTrades(mint, volume, bought, 0, None, None)
+    newest = priced[-1]
+    return MintTrades(mint, volume, bought, len(priced), newest.price_usd, newest.price_sol)
 
 
 def _expect_kept(db: Database, after_seq: int) -> None:

@@ -44,9 +44,8 @@ SELECT id, address, since_time, state.state, facts,
 """  # noqa: S608 - constants
 
 MINUTES: Final = """
-SELECT mint, bucket, close FROM candle
- WHERE mint BETWEEN :first AND :last AND timeframe = 'm1' AND bucket >= :hour AND count > 0
-   AND provider IS NULL
+SELECT mint, bucket, buy_volume + sell_volume, buy_volume, close FROM candle
+ WHERE mint BETWEEN :first AND :last AND timeframe = 'm1' AND bucket >= :hour AND provider IS NULL
  ORDER BY mint, bucket
 """
 PARTS: Final = f"""
@@ -69,7 +68,7 @@ SLOTS: Final = """
 SELECT seq, slot, time FROM header WHERE seq > ? AND seq <= ? AND is_dead = 0 ORDER BY seq LIMIT ?
 """
 SWAPS: Final = """
-SELECT address, bought + sold, swaps FROM swap JOIN mint ON mint.id = swap.mint
+SELECT address, bought, bought + sold, swaps FROM swap JOIN mint ON mint.id = swap.mint
  WHERE seq = ? AND since_slot < ?
 """
 
