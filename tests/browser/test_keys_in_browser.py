@@ -138,7 +138,7 @@ async def test_a_refused_form_says_why_and_keeps_the_typed_text(
 
 
 @pytest.mark.parametrize(
-    ("preset", "can"), [("read", 3), ("trading-bot", 3), ("everything", 6), ("", 0)]
+    ("preset", "can"), [("read", 4), ("trading-bot", 3), ("everything", 8), ("", 0)]
 )
 async def test_a_preset_is_a_beginning(visitor: Visitor, preset: str, can: int) -> None:
     await visitor.sign_up(f"preset{preset}@keys.example")

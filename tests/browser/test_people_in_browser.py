@@ -62,7 +62,7 @@ async def test_guesses_are_refused_and_limited(live_site: Website, visitor: Visi
     await visitor.reads("Too many attempts")
     live_site.clock.advance(3_600_000)
     await visitor.sign_in("victim@people.example")
-    await visitor.reads("Signed in as victim@people.example.")
+    await visitor.reads("Signed in as victim@people.example")
 
 
 async def test_the_password_is_changed_and_other_sessions_end(
@@ -151,7 +151,7 @@ async def test_a_refusal_is_a_page_like_all_others(visitor: Visitor) -> None:
         await visitor.open(path)
         await visitor.reads(title)
     await visitor.follow("Go to the start")
-    await visitor.reads("Signed in as clumsy@people.example.")
+    await visitor.reads("Signed in as clumsy@people.example")
 
 
 async def test_times_are_read_in_the_readers_zone_with_utc_on_hover(

@@ -1,7 +1,7 @@
 """What every RotationStore must do.  Add an engine to `ENGINES`, nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -241,6 +241,16 @@ async def test_every_rotation_keeps_the_first_account(engine: Engine) -> None:
     await rotate(engine, NEW, NEWER)
     assert await engine.ledger.root(await account_of(engine, NEW)) == first
     assert await engine.ledger.root(await account_of(engine, NEWER)) == first
+
+
+@pytest.mark.parametrize("again", [rotate, claim])
+async def test_the_same_rotation_of_several_processes_is_one(
+    engine: Engine, again: Callable[[Engine], Awaitable[int | RotationDenied]]
+) -> None:
+    await buy(engine)
+
+    assert await asyncio.gather(*(again(engine) for _ in range(4))) == [10] * 4
+    assert await left(engine, OLD, NEW) == [0, 10]
 
 
 @pytest.mark.parametrize("wallet_first", [False, True])

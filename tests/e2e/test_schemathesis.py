@@ -32,7 +32,8 @@ TOOL: Final = Path(sys.executable).parent / "schemathesis"
 FORMATS: Final = Path(__file__).parents[1] / "support" / "schemathesis_formats.py"
 # 402 refuses, too: what is wrong with a payment's headers is told to those who send one.  What is
 # well formed is refused to those who cannot pay, or ask too often.  A token is rotated without
-# a body, a purchase without a token: OpenAPI cannot say one or the other, and not both.
+# a body, a purchase without a token: OpenAPI cannot say one or the other, and not both.  What a
+# signal needs depends on its kind and on the fields that a report has.
 CONFIG: Final = """
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
@@ -42,6 +43,14 @@ expected-statuses = ["2xx", 304, 401, 402, 403, 404, 409, 429, 503]
 include-name = "POST /v1/credits/rotate"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 400, 401, 409, 429, 503]
+[[operations]]
+include-name = "POST /v1/signals"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", 400, 401, 403, 409, 422, 429, 503]
+[[operations]]
+include-name = "PATCH /v1/signals/{signalId}"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, 429, 503]
 """
 LENGTH: Final = (
     ["--max-examples", "50", "--phases", "examples,coverage,fuzzing"]

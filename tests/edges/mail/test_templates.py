@@ -21,12 +21,16 @@ PATHS: Final = {
     EmailKind.VERIFY_EMAIL: "/verify/",
     EmailKind.RESET_PASSWORD: "/reset/",
     EmailKind.CLAIM_AGENT: "/claim/",
+    EmailKind.CHANGE_EMAIL: "/change-email/",
+    EmailKind.EMAIL_CHANGED: "/undo-email/",
 }
 HOURS: Final = {
     EmailKind.CONFIRM_APPLICATION: 72,
     EmailKind.VERIFY_EMAIL: 24,
     EmailKind.RESET_PASSWORD: 1,
     EmailKind.CLAIM_AGENT: 1,
+    EmailKind.CHANGE_EMAIL: 24,
+    EmailKind.EMAIL_CHANGED: 7 * 24,
 }
 
 

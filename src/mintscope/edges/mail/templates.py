@@ -14,7 +14,13 @@ from mintscope.core.accounts.mail.email import Draft, Email, EmailKind
 from mintscope.core.accounts.proof import Purpose, link_text
 from mintscope.core.accounts.secrets import AccountSecrets
 
-NO_FACTS: Final = {"scopes": "", "hint": "", "username": "", "what": "", "because": ""}
+NO_FACTS: Final = dict.fromkeys(
+    (
+        *("scopes", "hint", "username", "what", "because"),
+        *("signal", "kind", "mint", "field", "value", "direction", "reference", "slot"),
+    ),
+    "",
+)
 HOST_SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
     EmailKind.CONFIRM_APPLICATION: (Purpose.CONFIRM_APPLICATION, "confirm"),
@@ -225,18 +231,22 @@ Value:  {field} = {value}
         went {direction}, measured from {reference}
 Slot:   {slot}
 
-You get this e-mail because the signal tells you by e-mail. Its owner can
-change or delete it: PATCH or DELETE {origin}/v1/signals/{signal}
+You get this e-mail because the signal tells you by e-mail. Change or delete
+it at
+{origin}/alerts
+If you know nothing of it, someone uses an API key of your account.
 """
 
 WEBHOOK_DISABLED: Final = """\
 The webhook of your signal {signal} at {name} was disabled: it has accepted
 nothing for too long, or has answered that it is gone.
 
-The signal goes on; what it fires is listed at
-{origin}/v1/signals/{signal}/events
-To send webhooks again, make the signal inactive and active, or give it
-another address: PATCH {origin}/v1/signals/{signal}
+The signal goes on. What it fires is listed at
+{origin}/alerts
+To send webhooks again, pause the signal and let it go on, or give it
+another address.
+
+If nothing is to be sent there any more, there is nothing you need to do.
 """
 
 TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {

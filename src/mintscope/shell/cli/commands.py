@@ -105,7 +105,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "demo.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
     ),
     "faucet": Command(
-        "demo.devchain", "Give a wallet SOL and payment tokens of a running devchain."
+        "demo.devchain", "Give a wallet SOL, payment tokens and USDC of a running devchain."
     ),
     "faults": Command("demo.devchain", "Show the faults of a running devchain, or replace them."),
 }

@@ -10,10 +10,10 @@ from mintscope.base.solana import WSOL
 from mintscope.core.accounts.signals.checks import NAME_LENGTH_MAX
 from mintscope.core.accounts.signals.signal import FiringKind
 from mintscope.core.market.signals.rule import Direction, SignalKind
-from mintscope.edges.api.holdings.wire import CursorText
 from mintscope.edges.api.wire import Wire
 
 EXAMPLE_URL = "https://example.org/hooks/mintscope"
+EXAMPLE_CURSOR = "eyJ0eXBlIjoic2lnbmFsIGV2ZW50cyIsImV2ZW50X2lkIjo0MX0"
 LIMIT_MAX = 100
 Name = Annotated[
     str,
@@ -163,7 +163,7 @@ class EventsQuery(Wire):
         int,
         msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many events at most.", examples=[50]),
     ] = 50
-    cursor: CursorText = None
+    cursor: Annotated[str | None, about("nextCursor of the page before.", EXAMPLE_CURSOR)] = None
 
 
 class EventPosition(msgspec.Struct, tag="signal events"):

@@ -58,6 +58,9 @@ def _copy_file(source: Path, target: Path, progress: Callable[[str, int], None])
     read, written = apsw.Connection(str(source)), apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)
     try:
+        # One moment is read to the end: otherwise each commit meanwhile makes it begin anew.
+        read.execute("BEGIN")
+        read.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         with written.backup("main", read, "main") as backup:
             while not backup.done:
                 backup.step(PAGES)

@@ -143,8 +143,11 @@ def _expect_empty(db: apsw.Connection) -> None:
 
 def _number_on(db: apsw.Connection, name: str, last: int) -> None:
     """Let no number be given twice, also where the last rows were deleted."""
-    if db.table_exists(None, "sqlite_sequence"):
-        db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
+    if not db.table_exists(None, "sqlite_sequence"):
+        return
+    db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
+    if last and not db.changes() and db.table_exists(None, name):  # it never had a row here
+        db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, last))
 
 
 @contextmanager

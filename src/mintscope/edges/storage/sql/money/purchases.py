@@ -40,6 +40,11 @@ MOVE_HOLDER: Final = """
 UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1 AND payer = coalesce(?4, payer)
 """
 SUCCESSION: Final = "SELECT balance, successor FROM credit_account WHERE id = ? /* FOR UPDATE */"
+MOVED_TO: Final = """
+SELECT delta FROM credit_entry
+ WHERE kind = 'rotate' AND account = (SELECT id FROM credit_account WHERE token_hash = ?)
+ ORDER BY id LIMIT 1
+"""
 SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1"
 OPENED_BY: Final = """
 UPDATE credit_account SET wallet = ?3,
@@ -116,7 +121,12 @@ class PurchasedCredits:
     def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder* to a new account, and their purchases with them."""
+        """Move all credits of *holder* to a new account, and their purchases with them.
+
+        What was moved to the same token before, by whichever process, is told again.
+        """
+        if (moved := self._moved_to(token_hash)) is not None:
+            return moved
         balance, successor = self._db.execute(SUCCESSION, (holder,)).get
         if successor is not None:
             return RotationDenied.ROTATED
@@ -129,7 +139,9 @@ class PurchasedCredits:
     def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move what the payer of *purchase* proves to a new account."""
+        """Move what the payer of *purchase* proves to a new account; once, as `rotate` does."""
+        if (moved := self._moved_to(token_hash)) is not None:
+            return moved
         purchased = self.find_purchase(purchase)
         if purchased is None:
             return RotationDenied.EMPTY
@@ -146,6 +158,10 @@ class PurchasedCredits:
         self._move(holder, (token_hash, hint, "", now), credit_count=proven, wallet=wallet)
         self._db.execute(MOVED_ON, (holder,))
         return proven
+
+    def _moved_to(self, token_hash: CredentialHash) -> int | None:
+        row = self._db.execute(MOVED_TO, (token_hash,)).fetchone()
+        return None if row is None else int(row[0])
 
     def _move(
         self,

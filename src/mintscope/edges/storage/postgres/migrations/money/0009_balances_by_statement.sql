@@ -1,6 +1,8 @@
 -- least: 1
 -- Balances move once a statement, not once a row: debits come in batches of many accounts.
 -- Each entry must continue its account's balance, and be its account's only one in its statement.
+LOCK TABLE credit_account, credit_entry;  -- in this order, in which debits come to them
+
 CREATE FUNCTION move_balances() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE continued bigint;
 BEGIN
