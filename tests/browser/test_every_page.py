@@ -147,6 +147,7 @@ SENT_AS_THEY_STAND: Final = {
         "account-email-wrong": ("/settings/account/email", "Send the link"),
         "key-rename-wrong": ("/settings/api-keys/{old}/rename", "Rename key"),
         "account-delete-wrong": ("/settings/account/delete", "Delete my account"),
+        "credits-deposit-wrong": ("/credits?of=token", "Move them in"),
         "alert-wrong": ("/alerts/new", "Make it"),
         "alert-secret-shown-once": ("/alerts/{alert}", "New webhook secret"),
         "watchlists-wrong": ("/watchlists", "Make it"),

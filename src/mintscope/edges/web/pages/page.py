@@ -46,6 +46,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "rejected": "Rejected. An e-mail is on its way to the applicant.",
     "application-reset": "The key is revoked. The same secret can be exchanged once more.",
     "application-forgotten": "The application is forgotten. Its address may apply again.",
+    "credits-deposited": "The credits are in your account. The credit token is empty now.",
     "alert-made": "The alert is made. It begins with the next report.",
     "alert-tested": "A test is on its way, as the alert is told.",
     "alert-tests-used": "Nothing was sent: there were as many tests as an hour may have.",

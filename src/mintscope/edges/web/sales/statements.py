@@ -1,20 +1,22 @@
 """The page of credits: of who is signed in, or of a credit token that stays in the browser."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from typing import Any, Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, iso_time, month_end
-from mintscope.core.accounts.holdings.account_credits import AccountCredits, Holdings
+from mintscope.core.accounts.holdings.account_credits import AccountCredits, Holdings, MoveDenied
 from mintscope.core.accounts.user import UserId
 from mintscope.core.credits.ledger import STATEMENT_LINES, CreditLedger, Statement
 from mintscope.edges.web.figures.day_bars import DAYS, day_bars, day_text
-from mintscope.edges.web.pages.page import Page, PageResponse, TextFile
-from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get
+from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect, TextFile
+from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 
 PAGE: Final = "/credits"
+UNKNOWN: Final = "This is no credit token that was issued here. Nothing was moved."
+EMPTY: Final = "There are no credits on this credit token. Nothing was moved."
 NOTHING: Final = Statement(balance=0, spent=0, entries=[])
 KINDS: Final = {
     "payment": "Bought",
@@ -41,16 +43,27 @@ class StatementPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get(PAGE, self.show)
+        yield post(f"{PAGE}/deposit", self.deposit, Access.SIGNED_IN)
         yield get(f"{PAGE}/statement.csv", self.download, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the account of who is signed in; else ask for a credit token, in the browser."""
         if request.session is None or request.query_params.text("of") == "token":
-            return Page("sales/credits_of_token.html", {"kinds": KINDS})
+            return _of_token()
         user_id = request.session.user.user_id
         statement = await self._statement(user_id)
         holdings = await self._credits.holdings(user_id)
         return Page("sales/credits.html", _facts(statement, holdings, request.now))
+
+    async def deposit(self, request: PageRequest) -> PageResponse:
+        """Move all credits of a credit token into the account; the form alone carries it."""
+        token = await self._ledger.find(request.form.line("deposited"))
+        if token is None:
+            return _of_token({"deposited": UNKNOWN})
+        moved = await self._credits.deposit(request.signed_in.user.user_id, token, None, None)
+        if isinstance(moved, MoveDenied):
+            return _of_token({"deposited": EMPTY})
+        return Redirect(PAGE, notice="credits-deposited")
 
     async def download(self, request: PageRequest) -> PageResponse:
         """Return the same as a table for other programs."""
@@ -60,6 +73,10 @@ class StatementPages:
     async def _statement(self, user_id: UserId) -> Statement:
         account = await self._credits.find(user_id)
         return NOTHING if account is None else await self._ledger.statement(account)
+
+
+def _of_token(errors: Mapping[str, str] = NO_ERRORS) -> Page:
+    return Page("sales/credits_of_token.html", {"kinds": KINDS}, errors)
 
 
 def _facts(statement: Statement, holdings: Holdings, now: UnixMs) -> dict[str, Any]:

@@ -13,9 +13,11 @@
     day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit",
     timeZone: "UTC",
   });
+  const OTHERS = ["paste", "deposit", "lost"]; // hidden while a new credit token is shown
   const FORM = /^svc_credit_[0-9a-f]{64}$/;
   const found = document.getElementById("found");
   const pasted = document.getElementById("pasted");
+  const deposited = document.getElementById("deposited"); // for who is signed in
   const moved = document.getElementById("moved");
   const kept = document.getElementById("kept");
   const kinds = JSON.parse(found.dataset.kinds);
@@ -63,6 +65,7 @@
       return tell("pasted", error.message);
     }
     draw();
+    if (deposited) deposited.value = text;
     found.hidden = false;
     document.getElementById("balance-title").focus();
     return undefined;
@@ -177,7 +180,7 @@
     at(moved, "moved").textContent = count(answer.credits);
     kept.checked = false;
     isUnsaved = true;
-    for (const each of ["paste", "lost"]) document.getElementById(each).hidden = true;
+    for (const each of OTHERS) document.getElementById(each)?.toggleAttribute("hidden", true);
     found.hidden = true;
     moved.hidden = false;
     document.getElementById("new-title").focus();
@@ -187,7 +190,7 @@
     pasted.value = document.getElementById("secret").textContent;
     document.getElementById("secret").textContent = "";
     moved.hidden = true;
-    for (const each of ["paste", "lost"]) document.getElementById(each).hidden = false;
+    for (const each of OTHERS) document.getElementById(each)?.toggleAttribute("hidden", false);
     look();
   }
 
@@ -265,6 +268,7 @@
   addEventListener("beforeunload", (event) => { if (isUnsaved) event.preventDefault(); });
   addEventListener("pagehide", () => {
     pasted.value = "";
+    if (deposited) deposited.value = "";
     history = null;
     found.hidden = true;
     document.getElementById("secret").textContent = "";
