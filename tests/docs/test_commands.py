@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
@@ -37,6 +38,10 @@ PAGES = [
     ROOT / "docs" / "reference" / "config.md",
 ]
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+APP = """
+INSERT INTO authenticator_app (user, nonce, made_at, confirmed_at, last_step)
+VALUES (?, ?, 1, 1, 0)
+"""
 BY_SHELL = {"curl", "python", "cp", ".", "export"}
 CURL = f"""#!{sys.executable}
 import sys, httpx
@@ -234,6 +239,19 @@ def removes_a_user(service: DocumentedService, command: str) -> None:
     service.mintscope(_words(command).replace("7", str(service.user())))
 
 
+def drops_a_second_factor(service: DocumentedService, command: str) -> None:
+    """Of an administrator, who is given an authenticator app for it."""
+    service.mintscope("admin create phoneless@example.org", typed=f"{PASSWORD}\n")
+    users = json.loads(service.mintscope("users list --json"))
+    number = next(int(user["number"]) for user in users if user["kind"] == "administrator")
+    db = apsw.Connection(str(service.folder / "mintscope-data" / MONEY_FILE))
+    db.set_busy_timeout(5_000)
+    db.execute(APP, (number, bytes(32)))
+    db.close()
+    printed = service.mintscope(_words(command).replace("7", str(number)))
+    assert printed == f"removed the second factors of user {number}\n"
+
+
 def asks_the_chain(service: DocumentedService, command: str) -> None:
     wallet = str(GENESIS.key("buyer").pubkey())
     service.mintscope(f"{_replaced(command, {'WALLET': wallet})} --url {service.rpc_url}")
@@ -304,6 +322,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope report ": computes,
     "mintscope admin create ": makes_an_administrator,
     "mintscope applications ": reviews,
+    "mintscope users drop-second-factor ": drops_a_second_factor,
     "mintscope users remove ": removes_a_user,
     "mintscope doctor --node": watches_the_node,
     "mintscope history ": reads_history,
