@@ -67,13 +67,14 @@ RAISED: Final = ApiConfig(
 def door_of(shop: SellingApi, *, pays: bool) -> ASGIApp:
     """Return what stands before the shop: it leaves streams after their first event.
 
-    pays   whether it pays what a request is asked to pay, and sends the request again
+    pays   whether it pays what a request is asked to pay, and sends the request again; what the
+           demonstration asks for cannot be paid
     """
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == "/v1/stream":
             await _leave_soon(shop.service.app, scope, receive, send)
-        elif pays and scope["path"].startswith("/v1/"):
+        elif pays and scope["path"].startswith("/v1/") and "/demo/" not in scope["path"]:
             await _pay(shop, scope, receive, send)
         else:
             await shop.service.app(scope, receive, send)
