@@ -1,7 +1,7 @@
 """An installation is copied to another engine and back: every row, and every guard."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import UnusableStore
-from mintscope.edges.storage.copying.backup import copy_files
+from mintscope.edges.storage.copying.backup import PAGES, copy_files
 from mintscope.edges.storage.copying.copier import Sum, copy
 from mintscope.edges.storage.copying.postgres_side import PostgresSide
 from mintscope.edges.storage.copying.sqlite_side import SqliteSide
@@ -257,40 +257,87 @@ def test_a_dry_run_of_migrations_does_nothing(tmp_path: Path) -> None:
     assert mintscope("migrate", **place) == (0, "Nothing to do: the schema is up to date.\n")
 
 
+GRANT: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at)
+SELECT id, 'grant', 1, balance + 1, 0 FROM credit_account ORDER BY id LIMIT 1
+"""
+WRONG: Final = """
+SELECT count(*) FROM credit_account AS a WHERE balance <>
+       (SELECT sum(delta) FROM credit_entry WHERE account = a.id)
+"""
+
+
 @contextmanager
-def spending(folder: Path) -> Any:
-    """Let another thread write entries and balances meanwhile."""
-    stop = Event()
-    statement = (
-        "INSERT INTO credit_entry (account, kind, delta, balance, at)"
-        " SELECT id, 'grant', 1, balance + 1, 0 FROM credit_account LIMIT 1"
-    )
+def writing(write: Callable[[], object]) -> Iterator[None]:
+    """Let another thread write entries and balances meanwhile, again and again."""
+    begun, stop = Event(), Event()
 
-    def spend() -> None:
-        with closing(apsw.Connection(str(folder / MONEY_FILE))) as db:
-            db.set_busy_timeout(10_000)
-            while not stop.is_set():
-                db.execute(statement)
+    def go_on() -> None:
+        while not stop.is_set():
+            write()
+            begun.set()
 
-    writing = Thread(target=spend)
-    writing.start()
-    yield
-    stop.set()
-    writing.join()
+    thread = Thread(target=go_on)
+    thread.start()
+    try:
+        assert begun.wait(20)
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def spending(folder: Path) -> Iterator[None]:
+    with closing(apsw.Connection(str(folder / MONEY_FILE))) as db:
+        db.set_busy_timeout(10_000)
+        with writing(lambda: db.execute(GRANT)):
+            yield
+
+
+def wrong_in(folder: Path) -> object:
+    with closing(apsw.Connection(str(folder / MONEY_FILE))) as db:
+        return db.execute(WRONG).get
 
 
 def test_a_copy_that_is_made_under_load_is_of_one_moment(folder: Path, tmp_path: Path) -> None:
     SqliteSide(folder).close()  # brings the files up to date
+    with closing(apsw.Connection(str(folder / MONEY_FILE))) as db:
+        db.execute("UPDATE credit_account SET note = ?", ("a long note " * 100_000,))
+        page_count = db.execute("PRAGMA page_count").get
+    told: list[str] = []
     with spending(folder):
-        copy_files(folder, tmp_path / "backup", silent)
+        copy_files(folder, tmp_path / "backup", lambda name, _count: told.append(name))
         copied(SqliteSide(folder), SqliteSide(tmp_path / "other", is_new=True))
-    for place in ("backup", "other"):
-        with closing(apsw.Connection(str(tmp_path / place / MONEY_FILE))) as db:
-            wrong = db.execute(
-                "SELECT count(*) FROM credit_account AS a WHERE balance <>"
-                " (SELECT sum(delta) FROM credit_entry WHERE account = a.id)"
-            ).get
-        assert wrong == 0
+    assert [wrong_in(tmp_path / place) for place in ("backup", "other")] == [0, 0]
+    assert told.count(MONEY_FILE) <= page_count // PAGES + 2  # each page once
+
+
+def test_a_backup_of_postgresql_is_made_under_load_and_restored_into_another(
+    folder: Path, tmp_path: Path
+) -> None:
+    copied(SqliteSide(folder), PostgresSide(dsn_in(tmp_path, ()), is_new=True))
+    kept = settings(MINTSCOPE_STORE=url_in(tmp_path), MINTSCOPE_DATA_DIR=str(folder))
+    with (
+        psycopg.connect(dsn_in(tmp_path), autocommit=True) as db,
+        writing(lambda: db.execute(GRANT.encode())),
+    ):
+        code, said = mintscope("backup", str(tmp_path / "backup"), **kept)
+    assert (code, wrong_in(tmp_path / "backup")) == (0, 0), said
+
+    other = tmp_path / "other"
+    url = url_in(other, ())
+    code, said = mintscope(
+        *("restore", str(tmp_path / "backup")),
+        **settings(MINTSCOPE_STORE=url, MINTSCOPE_DATA_DIR=str(other)),
+    )
+    assert code == 0, said
+    with psycopg.connect(dsn_in(other, ())) as db:
+        assert db.execute(WRONG.encode()).fetchall() == [(0,)]
+        count = "SELECT count(*) FROM credit_entry"
+        (restored,) = db.execute(count).fetchall()
+    with closing(apsw.Connection(str(tmp_path / "backup" / MONEY_FILE))) as file:
+        assert restored == (file.execute(count).get,)
 
 
 def test_a_backup_never_replaces_one(folder: Path, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_what_is_common_holds_no_secret() -> None:
     assert "hidden" not in repr(told)
     assert told["redis"].startswith("sha256:")
     assert {"payments.price_usd", "payments.pay_to", "api.origin"} <= told.keys()
+    assert {"accounts.signup_limit_requests", "api.other_limit_window_s"} <= told.keys()
 
 
 @pytest.fixture

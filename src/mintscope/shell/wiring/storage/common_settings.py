@@ -8,20 +8,18 @@ from typing import Final
 from pydantic import SecretStr
 
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import Section
+from mintscope.shell.config.sections import ApiConfig, Section
 
 # What is sold, for what and to whom; where; and how often.
 OF_PAYMENTS: Final = "payments"
-OF_API: Final = (
-    *("origin", "rate_limit_requests", "rate_limit_window_s"),
-    *("rotation_limit_requests", "rotation_limit_window_s"),
-)
+OF_ACCOUNTS: Final = "accounts"
+OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_" in name))
 
 
 def common_settings(config: Config) -> Mapping[str, str]:
     """Return them as texts by name; secrets as hashes."""
     common = {"replicas_max": f"{config.replicas_max}", "redis": _told(config.redis)}
-    common |= _section(OF_PAYMENTS, config.payments)
+    common |= _section(OF_PAYMENTS, config.payments) | _section(OF_ACCOUNTS, config.accounts)
     return common | {f"api.{name}": _told(getattr(config.api, name)) for name in OF_API}
 
 
