@@ -257,6 +257,22 @@ def test_a_dry_run_of_migrations_does_nothing(tmp_path: Path) -> None:
     assert mintscope("migrate", **place) == (0, "Nothing to do: the schema is up to date.\n")
 
 
+def test_a_number_is_not_given_again_after_a_copy_of_an_empty_table(
+    folder: Path, tmp_path: Path
+) -> None:
+    dsn = dsn_in(tmp_path, ())
+    copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
+    with psycopg.connect(dsn) as db:
+        person = db.execute('SELECT min(id) FROM "user"').fetchall()[0][0]
+        add = 'INSERT INTO watchlist ("user", name, created_at) VALUES (%s, %s, 1) RETURNING id'
+        ((used,),) = db.execute(add, (person, "Gone")).fetchall()
+        db.execute("DELETE FROM watchlist")
+    copied(PostgresSide(dsn), SqliteSide(tmp_path / "new", is_new=True))
+    with closing(apsw.Connection(str(tmp_path / "new" / MONEY_FILE))) as file:
+        add = 'INSERT INTO watchlist ("user", name, created_at) VALUES (?, ?, 1) RETURNING id'
+        assert file.execute(add, (person, "New")).get > used
+
+
 GRANT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT id, 'grant', 1, balance + 1, 0 FROM credit_account ORDER BY id LIMIT 1

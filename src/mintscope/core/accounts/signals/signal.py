@@ -176,7 +176,7 @@ class SignalRows(Protocol):
     """Signals inside one transaction."""
 
     def get(self, signal_id: SignalId, /) -> Signal | None:
-        """Return one signal, of whomever."""
+        """Return a signal, whichever user owns it."""
 
     def of_user(self, user_id: UserId) -> Sequence[Signal]:
         """Return the signals of a user, in the order in which they were made."""

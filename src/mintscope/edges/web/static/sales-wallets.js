@@ -1,6 +1,6 @@
 // The wallets of this browser that sign payments on Solana, by the Wallet Standard: no library.
 // https://github.com/wallet-standard/wallet-standard: a page says `app-ready` with something to
-// register at, a wallet says `register-wallet` with a function that takes it; whoever is later.
+// register at, a wallet says `register-wallet` with a function that takes it. Either may be first.
 "use strict";
 
 const Wallets = (() => {

@@ -147,7 +147,7 @@ function swapLine(swap, isNew) {
 
 function hearSwaps(swaps) {
   const lines = document.getElementById("swap-lines");
-  if (!lines || lines.contains(document.activeElement)) return; // nobody loses their place
+  if (!lines || lines.contains(document.activeElement)) return; // the focus stays where it is
   const known = new Set([...lines.querySelectorAll("a")].map((link) => link.title));
   if (swaps.every((swap) => known.has(swap.signature))) return;
   lines.replaceChildren(...swaps.map((swap) => swapLine(swap, !known.has(swap.signature))));
@@ -195,7 +195,7 @@ function written(age) {
 
 const age = new Age(document.getElementById("freshness"));
 
-// A page that nobody looks at is told nothing: browsers hold few connections to one site.
+// A hidden page gets no events: browsers hold few connections to one site.
 
 let source = null;
 
