@@ -634,6 +634,14 @@ async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market
         missed("small", 1, volume=2),
     ]
     assert [one.program for one in await market.reader.not_read(1)] == ["large"]
+    first = START // HOUR
+    assert await market.not_read_hours.not_read_by_hour(first + 1) == {
+        "small": {first + 1: 1},
+        "large": {first + 20: 1, first + 24: 3},
+    }
+    await market.store.write([missed("later", 7 * 24 + 1)])
+    assert "small" not in await market.not_read_hours.not_read_by_hour(0)
+    assert "large" in await market.not_read_hours.not_read_by_hour(0)
 
 
 async def test_any_number_of_kinds_and_any_volume_take_bounded_room(market: Market) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 
 from mintscope.base.credentials import hint
 from mintscope.core.payments.payment import State
@@ -32,6 +33,12 @@ REPORT: Final = f"/v1/token/{TRACKED}"
 
 def refusal(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
+
+
+def given_out() -> tuple[float, ...]:
+    """Return how many payments were given out, and how many credits with them."""
+    names = ("mintscope_payments_issued_total", "mintscope_credits_sold_total")
+    return tuple(REGISTRY.get_sample_value(name) or 0 for name in names)
 
 
 @pytest.fixture
@@ -112,10 +119,13 @@ async def test_an_answer_that_cannot_be_read_after_the_broadcast_is_503_and_its_
         await world.reconciler().once()
     world.spoil = {}
     world.slots(2)
+    before = given_out()
     await world.reconciler().once()
+    assert given_out() == (before[0] + 1, before[1] + 10), "counted when it was resolved"
 
     redeemed = await hasty.send("POST", PURCHASE, payment, key=key)
     assert redeemed.status_code == 201
+    assert given_out() == (before[0] + 1, before[1] + 10), "once"
     assert world.fees() == 10_001
 
 

@@ -107,8 +107,11 @@ TOKEN_USD: Final = SetGauge("mintscope_payment_token_usd", "Price of the payment
 PAYMENTS: Final = Counter(
     "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]
 )
+PAYMENTS_ISSUED: Final = Counter(
+    "mintscope_payments_issued_total", "Payments that were issued, at once or later"
+)
 CREDITS_SOLD: Final = Counter(
-    "mintscope_credits_sold_total", "Credits of payments that settled, of bundles and top-ups"
+    "mintscope_credits_sold_total", "Credits of these payments, of bundles and top-ups"
 )
 EMAILS: Final = Counter(
     "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]

@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mintscope.base.metrics import CREDITS_SOLD, REQUESTS
+from mintscope.base.primitives import UnixS
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.hours import HourSeries, Series, hour_of, requests_of
+from mintscope.core.market.store import NotRead
 from mintscope.edges.maintenance.hours import HourWriter
 from support.scenes.people.web_person import ALICE, Person, where, words
+from support.scenes.stores import market_in
 from support.scenes.website import ADMINISTRATOR, Website
 
 BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
@@ -83,7 +86,33 @@ async def test_the_overview_adds_up_what_every_process_wrote(
     assert "Fee payer 1.2500 SOL" in text
     assert "at most 3,000 an hour" in text
     assert "Age of the newest block 2.4 s" in text
-    assert "Everything of the last 24 hours was understood." in text
+    assert "Everything of the last seven days was understood." in text
+
+
+async def test_what_was_not_read_is_drawn_by_program_over_the_week(
+    site: Website, administrator: Person
+) -> None:
+    hour = hour_of(site.clock.now())
+    async with market_in(site.folder) as market:
+        await market.store.write(
+            [missed(f"p{place}", hour, 100 - place) for place in range(11)]
+            + [missed("p0", hour - 24, 7), missed("p0", hour - 167, 5)]
+        )
+    page = await administrator.open("/admin/overview")
+    text = words(page)
+    assert "p0 112" in text
+    assert "p0 100 7 0 0 0 0 5 112" in text
+    assert "p7 93 0 0 0 0 0 0 93" in text
+    assert "all others 273" in text
+    assert "p8" not in text
+    assert "p0, by hour over seven days: 112 in all, 100 in an hour at most" in page.text
+
+
+def missed(program: str, hour: int, count: int) -> NotRead:
+    return NotRead(
+        time=UnixS(hour * 3_600), program=program, reason="no_movement", head="", count=count,
+        volume=0, signature=None,
+    )  # fmt: skip
 
 
 async def test_what_a_process_counted_is_written_once(site: Website) -> None:

@@ -1,8 +1,9 @@
 """A service in which something has happened: something for every page to show."""
 
+from collections.abc import Iterator
 from typing import Final
 
-from mintscope.base.primitives import Mint
+from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -17,6 +18,8 @@ from mintscope.core.accounts.signals.signal import Signal, SignalRule
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import SignalKind
+from mintscope.core.market.store import NotRead
+from support.scenes.stores import market_in
 from support.scenes.website import HERE, PASSWORD, Website
 
 DAY_MS: Final = 86_400_000
@@ -29,6 +32,7 @@ PROTECTED: Final = EmailAddress("protected@every.example")
 NEWCOMER: Final = EmailAddress("new@every.example")
 AGENT: Final = EmailAddress("agent-smith@every.example")
 LONG_ADDRESS: Final = f"a-provider-with-{'long-' * 8}name@a-subdomain.{'of-' * 10}a-domain.example"
+SOME_PROGRAM: Final = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
 UNBROKEN_NAME: Final = "the-longest-name-a-key-may-have-with-no-place-to-break-the-line"
 PHONE: Final = Browser("2001:db8::7", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/605.1")
 SCRIPT: Final = "<script>document.title='run'</script>"
@@ -165,6 +169,25 @@ async def _hours(site: Website) -> None:
             )
 
     await site.accounts.review.store.transact(write)
+    async with market_in(site.folder) as market:
+        await market.store.write(list(_not_read(now)))
+
+
+def _not_read(now: int) -> Iterator[NotRead]:
+    """Yield what was not read within a week, of more programs than have a plot."""
+    for back in range(0, 160, 3):
+        for place, program in enumerate(("pump_amm", "meteora_dlmm", SOME_PROGRAM, *"abcdefgh")):
+            count = (back * 5 + place) % 11 * (12 - place)
+            if count:
+                yield NotRead(
+                    time=UnixS((now - back) * 3_600),
+                    program=program,
+                    reason="unknown_instruction",
+                    head="01",
+                    count=count,
+                    volume=0,
+                    signature=None,
+                )
 
 
 async def _protected(site: Website) -> dict[str, object]:

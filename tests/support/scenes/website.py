@@ -233,7 +233,11 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             ledger=money.ledger,
             market=None if shown is None else shown.parts,
             status=status if market is None else market.status,
-            operations=(run := OperationParts(kept.tracking, kept.reader, money.sales_books)),
+            operations=(
+                run := OperationParts(
+                    kept.tracking, kept.reader, kept.not_read_hours, money.sales_books
+                )
+            ),
         )
         yield Website(
             origin,

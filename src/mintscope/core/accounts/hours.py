@@ -13,7 +13,7 @@ HOURS_KEPT: Final = 31 * 24
 class HourSeries(StrEnum):
     """What is counted beside requests: sums, but LAG_MS, the highest of the hour, and FUND."""
 
-    PAID = "paid"  # payments that settled
+    PAID = "paid"  # payments that settled, in the hour when they did: at once or later
     CREDITS_SOLD = "credits_sold"
     CREDITS_USED = "credits_used"
     LAG_MS = "lag_ms"  # age of the newest block

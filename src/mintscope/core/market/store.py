@@ -271,3 +271,14 @@ class MarketReader(LogReader, Protocol):
 
         Raises ServiceUnavailable.
         """
+
+
+class NotReadHours(Protocol):
+    """What was not read, over time, for administrators."""
+
+    async def not_read_by_hour(self, since: int) -> Mapping[str, Mapping[int, int]]:
+        """Return how many calls were not read in the hour *since* and later, by program and hour.
+
+        Hours since 1970-01-01 UTC, by the time of blocks; a week is kept.  Raises
+        ServiceUnavailable.
+        """

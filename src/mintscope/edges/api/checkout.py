@@ -3,7 +3,7 @@
 import structlog
 
 from mintscope.base.fair_queue import FairQueue
-from mintscope.base.metrics import CREDITS_SOLD, PAYMENTS
+from mintscope.base.metrics import PAYMENTS
 from mintscope.core.checkout.checkout import Checkout
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.debit import DebitLedger
@@ -15,7 +15,6 @@ from mintscope.core.payments.outcome import (
     Unavailable,
     Unresolved,
 )
-from mintscope.core.payments.payment import PaidReport
 from mintscope.core.payments.protocol.refusal import Refused
 
 log = structlog.get_logger()
@@ -37,8 +36,6 @@ def _count(outcome: Outcome) -> None:
         case Settled(payment=payment, redelivered=redelivered):
             PAYMENTS.labels("redelivered" if redelivered else "settled", "").inc()
             if not redelivered:
-                if not isinstance(payment.purchase, PaidReport):
-                    CREDITS_SOLD.inc(payment.purchase.credits)
                 log.info("payment settled", signature=payment.signature, atoms=payment.paid)
         case Refused(reason=reason, signature=signature):
             PAYMENTS.labels("failed" if signature else "refused", reason).inc()

@@ -19,7 +19,7 @@ from mintscope.core.accounts.store import AccountRows, AccountStore
 
 ROUND_S: Final = 60.0
 COUNTERS: Final[dict[Series, tuple[str, dict[str, str]]]] = {
-    HourSeries.PAID: ("mintscope_payments_total", {"outcome": "settled", "reason": ""}),
+    HourSeries.PAID: ("mintscope_payments_issued_total", {}),
     HourSeries.CREDITS_SOLD: ("mintscope_credits_sold_total", {}),
     HourSeries.CREDITS_USED: ("mintscope_debits_total", {"outcome": "spent"}),
 }

@@ -15,7 +15,7 @@ from mintscope.core.market.listing.store import ListReader
 from mintscope.core.market.mint_facts import MintFactStore
 from mintscope.core.market.retention import Retention
 from mintscope.core.market.series.store import SeriesReader
-from mintscope.core.market.store import MarketReader, MarketStore, Tracking
+from mintscope.core.market.store import MarketReader, MarketStore, NotReadHours, Tracking
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.edges.storage.money import Port
 from mintscope.edges.storage.sql.history.jobs import SqlHistory
@@ -84,9 +84,18 @@ class Market:
             )
         )
 
-    @cached_property
+    @property
     def reader(self) -> MarketReader:
         """Reads the swap log, and says where the market stands."""
+        return self._reader
+
+    @property
+    def not_read_hours(self) -> NotReadHours:
+        """What was not read, over time."""
+        return self._reader
+
+    @cached_property
+    def _reader(self) -> SqlLogReader:
         return self._opened(SqlLogReader(self._engine.read(), self._engine.version))
 
     @cached_property

@@ -8,7 +8,7 @@ from mintscope.base.errors import InvalidTokenAddress, NotFound
 from mintscope.base.primitives import Mint, UnixMs, parse_mint
 from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.reviews import Reviews
-from mintscope.core.market.store import MarketReader, TrackedMint, Tracking
+from mintscope.core.market.store import MarketReader, NotReadHours, TrackedMint, Tracking
 from mintscope.core.payments.books.store import SalesBooks
 from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
@@ -28,6 +28,7 @@ class OperationParts:
 
     tracking: Tracking
     market: MarketReader
+    not_read: NotReadHours
     sales: SalesBooks | None
 
 

@@ -15,8 +15,8 @@ from mintscope.edges.web.review.operations import OperationParts
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get
 
 OVERVIEW: Final = "/admin/overview"
-KINDS_MAX: Final = 500
 PROGRAMS_SHOWN: Final = 8
+DAYS: Final = HOURS // 24
 LAMPORTS_PER_SOL: Final = 10**9
 UNPAID_STATUS: Final = 402
 SALES_PLOTS: Final = (
@@ -52,7 +52,8 @@ class OverviewPages:
                 "svg": hour_plot(lag_s, hour, "Age of the newest block, the highest of each hour"),
             },
             "age_s": await self._age_s(request),
-            "programs": await self._programs(),
+            "programs": await self._programs(hour),
+            "days": DAYS,
             "waiting": (await self._review.counts()),
         }
         return Page("admin/overview.html", facts | await self._money())
@@ -62,16 +63,22 @@ class OverviewPages:
         tip = await self._parts.market.tip()
         return None if tip.time is None else max(0.0, request.now / SECOND_MS - tip.time)
 
-    async def _programs(self) -> list[tuple[str, int, float]]:
-        """Return the programs of whose calls most were not read within a day.
+    async def _programs(self, hour: int) -> list[dict[str, Any]]:
+        """Return a plot, and the counts of each day, of the programs least read in the week.
 
-        With how many, and which part of the first one's that is.
+        The rest of them is one.
         """
-        counts: Counter[str] = Counter()
-        for each in await self._parts.market.not_read(KINDS_MAX):
-            counts[each.program] += each.count
-        shown = counts.most_common(PROGRAMS_SHOWN)
-        return [(program, count, count / shown[0][1]) for program, count in shown]
+        since = hour - HOURS + 1
+        by_program = await self._parts.not_read.not_read_by_hour(since)
+        totals = Counter({program: sum(of.values()) for program, of in by_program.items()})
+        shown = [program for program, _ in totals.most_common(PROGRAMS_SHOWN)]
+        rest: Counter[int] = Counter()
+        for program in by_program.keys() - set(shown):
+            rest.update(by_program[program])
+        lines = [(program, by_program[program]) for program in shown]
+        if rest:
+            lines.append(("all others", rest))
+        return [_plot(label, of, hour) | {"days": _days(of, since)} for label, of in lines]
 
     async def _money(self) -> dict[str, Any]:
         books = self._parts.sales
@@ -93,6 +100,14 @@ def _plot(
     heard = f"{label}, by hour over seven days: {total} in all, {most} in an hour at most"
     svg = hour_plot(values, hour, heard)
     return {"label": label, "total": total, "most": most, "svg": svg, "is_bad": is_bad}
+
+
+def _days(values: Mapping[int, int], since: int) -> list[int]:
+    """Return the sums of each 24 hours from the hour *since* on, the newest first."""
+    sums = [0] * DAYS
+    for at, value in values.items():
+        sums[min(DAYS - 1, max(0, (at - since) // 24))] += value
+    return sums[::-1]
 
 
 def _codes(numbers: Mapping[Series, Mapping[int, int]], hour: int) -> list[dict[str, Any]]:

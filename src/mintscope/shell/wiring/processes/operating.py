@@ -18,4 +18,4 @@ async def operating(
     sales = money.sales_books if is_sold else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):
-        yield OperationParts(market.tracking, market.reader, sales)
+        yield OperationParts(market.tracking, market.reader, market.not_read_hours, sales)

@@ -18,7 +18,7 @@ from mintscope.core.market.store import (
 )
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError, Row
 from mintscope.edges.storage.sql.market.growth import candles_a_day
-from mintscope.edges.storage.sql.market.not_read import largest
+from mintscope.edges.storage.sql.market.not_read import by_hour, largest
 from mintscope.edges.storage.sql.market.rows import (
     header_of,
     last_seq,
@@ -153,6 +153,10 @@ class SqlLogReader:
     async def not_read(self, limit: int) -> Sequence[NotRead]:
         """Return up to *limit* kinds of the newest block's day, the most volume first."""
         return await self._read(lambda db: largest(db, limit))
+
+    async def not_read_by_hour(self, since: int) -> Mapping[str, Mapping[int, int]]:
+        """Return how many calls were not read in the hour *since* and later, by program."""
+        return await self._read(lambda db: by_hour(db, since))
 
     async def close(self) -> None:
         """Let go of the database and the thread."""

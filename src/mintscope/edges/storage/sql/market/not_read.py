@@ -1,5 +1,6 @@
-"""What was seen and not read over the last day: bounded, whatever is seen."""
+"""What was seen and not read over the last week: bounded, whatever is seen."""
 
+from collections import defaultdict
 from typing import Final
 
 from mintscope.base.primitives import Signature, UnixS
@@ -7,7 +8,8 @@ from mintscope.core.market.store import NotRead
 from mintscope.edges.storage.database import Database
 
 HOUR_S: Final = 3_600
-HOURS_KEPT: Final = 24
+HOURS_KEPT: Final = 7 * 24
+HOURS_OF_DAY: Final = 24
 KINDS_PER_HOUR_MAX: Final = 500
 # Sums stay integers: SQLite would turn a larger one into a float.
 VOLUME_MAX: Final = 10**18
@@ -38,10 +40,15 @@ SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
  GROUP BY program, reason, head
  ORDER BY 5 DESC, 4 DESC, 1, 2, 3 LIMIT :limit
 """
+BY_HOUR: Final = """
+SELECT program, hour, sum(count) FROM not_read
+ WHERE hour >= ?
+ GROUP BY program, hour
+"""
 
 
 def add(db: Database, seen: NotRead) -> None:
-    """Count *seen* in its hour, and forget what is more than a day older."""
+    """Count *seen* in its hour, and forget what is more than a week older."""
     hour = seen.time // HOUR_S
     kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
     db.execute(FORGET, (hour - HOURS_KEPT,))
@@ -54,7 +61,7 @@ def add(db: Database, seen: NotRead) -> None:
 
 def largest(db: Database, limit: int) -> list[NotRead]:
     """Return up to *limit* kinds of the last day, the most volume first."""
-    bounds = {"hour_s": HOUR_S, "hours": HOURS_KEPT, "limit": limit}
+    bounds = {"hour_s": HOUR_S, "hours": HOURS_OF_DAY, "limit": limit}
     return [
         NotRead(
             time=UnixS(time),
@@ -67,3 +74,11 @@ def largest(db: Database, limit: int) -> list[NotRead]:
         )
         for program, reason, head, count, volume, signature, time in db.execute(LARGEST, bounds)
     ]
+
+
+def by_hour(db: Database, since: int) -> dict[str, dict[int, int]]:
+    """Return how much there was in the hour *since* and later, by program and hour."""
+    found: dict[str, dict[int, int]] = defaultdict(dict)
+    for program, hour, count in db.execute(BY_HOUR, (since,)):
+        found[program][int(hour)] = int(count)
+    return found

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.core.accounts.audit import Actor
-from mintscope.core.payments.lost import Acknowledged, Adoption
+from mintscope.core.payments.lost import Acknowledged
 from mintscope.core.payments.payment import Evidence, Landed, Payment, State, apply
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
@@ -112,7 +112,9 @@ class PaymentTable:
         self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until, pending.quote))
         return Begun()
 
-    def adopt(self, payment: Payment, landed: Landed, by: Actor, now: UnixMs) -> Adoption:
+    def adopt(
+        self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
+    ) -> Resolved | Acknowledged | KeyTaken:
         """Begin and issue a payment that landed for good, unless an operator has settled it."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
@@ -121,7 +123,7 @@ class PaymentTable:
                 return KeyTaken()
             self._db.execute(BEGIN, (*columns_of(payment), now, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
-        return self.resolve(payment.message_hash, landed, now).after
+        return self.resolve(payment.message_hash, landed, now)
 
     def resolve(self, message_hash: MessageHash, evidence: Evidence, now: UnixMs) -> Resolved:
         """Apply *evidence* and move the credits that it moves."""

@@ -9,12 +9,12 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.metrics import FREEZES
+from mintscope.base.metrics import CREDITS_SOLD, FREEZES, PAYMENTS_ISSUED
 from mintscope.base.primitives import CreditAccount, Signature, UnixMs
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.credits.rotation import Purchased, RotationDenied
 from mintscope.core.payments.lost import Adoption
-from mintscope.core.payments.payment import Evidence, Landed, Payment, State
+from mintscope.core.payments.payment import Evidence, Landed, PaidReport, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.store import Beginning, Found, Inconsistent, PendingPayment
 from mintscope.edges.storage.database import (
@@ -33,6 +33,8 @@ Job = Callable[[], Any]
 UNAVAILABLE: Final = (
     "The payment store does not answer; this request sent nothing: send the same payment again."
 )
+NOT_ISSUED: Final = {State.PENDING, State.FAILED}
+
 log = structlog.get_logger()
 
 
@@ -73,7 +75,8 @@ class SqlPaymentStore:
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
         """Begin and issue *payment*, which has *landed* for good, in one transaction."""
-        return await self._write(lambda: self._table.adopt(payment, landed, by, now))
+        adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
+        return adopted.after if isinstance(adopted, Resolved) else adopted
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Take over payments whose lease has ended."""
@@ -134,6 +137,7 @@ class SqlPaymentStore:
             outcomes = [self._attempt(job) for job in jobs]
         for outcome in outcomes:
             if isinstance(outcome, Resolved):
+                _count(outcome)
                 _tell(outcome)
         return outcomes
 
@@ -155,6 +159,14 @@ class SqlPaymentStore:
 
 def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
     """Do nothing about an outcome without a waiter: the reconciler goes on from the row."""
+
+
+def _count(resolved: Resolved) -> None:
+    """Count what was issued, the first time, by any process and however late."""
+    if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
+        PAYMENTS_ISSUED.inc()
+        if not isinstance(resolved.after.purchase, PaidReport):
+            CREDITS_SOLD.inc(resolved.after.purchase.credits)
 
 
 def _tell(resolved: Resolved) -> None:
