@@ -15,15 +15,21 @@ from support.scenes.website import MINUTE_MS, Website, served_website
 
 PAINT_MS_MAX = 1_000
 WEIGHT_MAX = 150_000
-# From the first byte on: what moved, and when the largest thing was painted.
+# From the first byte on: what moved, when the largest thing was painted, and which levels the chart
+# that moves names.
 WATCH = """
-  window.seen = { shift: 0, paint: 0, violations: [] };
+  window.seen = { shift: 0, paint: 0, violations: [], levels: new Set() };
   new PerformanceObserver((list) => {
     for (const each of list.getEntries()) if (!each.hadRecentInput) window.seen.shift += each.value;
   }).observe({ type: "layout-shift", buffered: true });
   new PerformanceObserver((list) => {
     for (const each of list.getEntries()) window.seen.paint = each.startTime;
   }).observe({ type: "largest-contentful-paint", buffered: true });
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    if (text.startsWith("Fib ")) window.seen.levels.add(text);
+    return fill.call(this, text, ...place);
+  };
   document.addEventListener("securitypolicyviolation", (event) => {
     window.seen.violations.push(event.violatedDirective);
   });
@@ -65,6 +71,9 @@ async def test_it_is_there_at_once_and_nothing_moves(watcher: Visitor) -> None:
     assert seen["shift"] == 0
     assert 0 < seen["paint"] < PAINT_MS_MAX
     assert 0 < await page.evaluate(WEIGHT) < WEIGHT_MAX
+    drawn = await page.locator(".level-name").all_text_contents()
+    assert await page.evaluate("[...window.seen.levels]") == drawn
+    assert drawn == [f"Fib {each} %" for each in ("0", "23.6", "38.2", "50", "61.8", "76.4", "100")]
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -17,8 +17,15 @@ from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
+from mintscope.core.market.log import LogTip, PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.mint_facts import MintFacts, TokenProgram
+from mintscope.core.market.series.store import (
+    AskedCandles,
+    KeptCandles,
+    LoggedSwaps,
+    SeriesReader,
+    SwapPlace,
+)
 from mintscope.core.market.store import FinalSlot, NewSlot
 from mintscope.edges.follow.broadcaster import Broadcaster
 from mintscope.edges.follow.follower import Follower, look_again_soon
@@ -54,6 +61,7 @@ class TokenMarket:
     lister: Lister
     parts: MarketParts
     clock: ManualClock
+    series: "CountedSeries"
     slot: int = BEGIN_SLOT
 
     async def trade(self, *swaps: PricedSwap, after_s: int = 1, is_seen: bool = True) -> None:
@@ -63,6 +71,25 @@ class TokenMarket:
         await self.market.store.write([new_slot(self.slot, self.clock.now() // 1000, swaps)])
         if is_seen:
             await self.follower.catch_up()
+
+
+@dataclass
+class CountedSeries:
+    """Reads series, and counts how often it was asked."""
+
+    series: SeriesReader
+    count: int = 0
+
+    async def tip(self) -> LogTip:
+        return await self.series.tip()
+
+    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+        self.count += 1
+        return await self.series.candles(mint, asked)
+
+    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+        self.count += 1
+        return await self.series.swaps(mint, before, limit)
 
 
 @asynccontextmanager
@@ -82,10 +109,11 @@ async def open_token_market(
         lister = Lister(market.lists, clock, wait=look_again_soon)
         await follower.catch_up()
         await lister.refresh()
-        parts = market_parts(config, follower, market.series, lister, streams, ledger, limits)
+        series = CountedSeries(market.series)
+        parts = market_parts(config, follower, series, lister, streams, ledger, limits)
         looking = asyncio.create_task(streams.run())
         try:
-            yield TokenMarket(market, follower, lister, parts, clock, slot)
+            yield TokenMarket(market, follower, lister, parts, clock, series, slot)
         finally:
             looking.cancel()
 

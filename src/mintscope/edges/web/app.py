@@ -52,6 +52,7 @@ from mintscope.edges.web.form import OwnOrigins
 from mintscope.edges.web.front.front import FrontPages, PersonCredits
 from mintscope.edges.web.front.status import ReadStatus, StatusPages
 from mintscope.edges.web.keys.keys import KeyPages
+from mintscope.edges.web.live.room import PageRoom
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
@@ -154,7 +155,9 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         yield StatusPages(parts.status)
     if market is not None and lines is not None:
         yield TokensPages(market, lines, watching)
-        yield TokenPages(market, Views(market, parts.credits), watching, origin=origin)
+        yield TokenPages(
+            market, Views(market, parts.credits), watching, PageRoom(market), origin=origin
+        )
     if features.has_people:
         yield WatchlistPages(parts.watchlists, lines)
         yield AlertPages(parts.signals, parts.signal_tests)

@@ -62,7 +62,8 @@ async def test_each_number_of_the_page_is_that_of_the_api(stranger: Person, mint
         assert float(shown.pop("sol").removesuffix(" SOL")) == report["price"]["sol"]
         assert {name: number_in(text) for name, text in shown.items()} == cells_of(report)
         levels = report["indicators"][timeframe]["fibonacci"]
-        assert attribute(page, "levels") == {name: levels[field] for name, field in LEVELS.items()}
+        told = [[field, f"Fib {name} %", levels[field]] for name, field in LEVELS.items()]
+        assert attribute(page, "levels") == told
         for name, share in report["indicators"]["buySellPressure"].items():
             assert text_of_share(page, name) == f"{share:.2f}"
 

@@ -75,12 +75,14 @@ export class MovingChart {
     this.place = element("div", { class: "moving", "aria-hidden": "true" });
     box.append(this.place);
     this.chart = library.createChart(this.place, this.#look());
-    this.levels = [];
+    this.levels = JSON.parse(box.dataset.levels);
+    this.levelLines = [];
     this.#addSeries();
+    this.candles.attachPrimitive(new LevelNames(this));
     this.chart.panes().forEach((pane, at) => pane.setStretchFactor(PANES[at]));
     this.chart.subscribeCrosshairMove((move) => this.#tell(move));
     this.setAll();
-    this.setLevels(JSON.parse(box.dataset.levels));
+    this.setLevels(this.levels);
   }
 
   #look() {
@@ -182,9 +184,10 @@ export class MovingChart {
   }
 
   setLevels(levels) {
-    for (const each of this.levels) this.candles.removePriceLine(each);
-    this.levels = Object.entries(levels).map(([title, price]) => this.candles.createPriceLine({
-      price, title, color: colour("--edge"), lineWidth: 1, lineStyle: 2, axisLabelVisible: false,
+    for (const each of this.levelLines) this.candles.removePriceLine(each);
+    this.levels = levels.filter(([, , price]) => price !== null);
+    this.levelLines = this.levels.map(([, , price]) => this.candles.createPriceLine({
+      price, color: colour("--edge"), lineWidth: 1, lineStyle: 2, axisLabelVisible: false,
     }));
   }
 
@@ -202,6 +205,31 @@ export class MovingChart {
     }
     const told = ["open", "high", "low", "close"].map((name) => `${name} ${shortPrice(at[name])}`);
     place.textContent = `${both.format(at.t * 1000)}: ${told.join("  ")}`;
+  }
+}
+
+// The names of the levels, at the right end of each line, as the drawn chart has them.
+
+class LevelNames {
+  constructor(moving) {
+    const draw = (target) => target.useMediaCoordinateSpace((scope) => this.#draw(moving, scope));
+    this.views = [{ zOrder: () => "top", renderer: () => ({ draw }) }];
+  }
+
+  paneViews() {
+    return this.views;
+  }
+
+  #draw(moving, { context, mediaSize }) {
+    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    context.font = `${0.6875 * rem}px ${colour("--sans")}`;
+    context.fillStyle = colour("--quiet");
+    context.textAlign = "right";
+    context.textBaseline = "middle";
+    for (const [, name, price] of moving.levels) {
+      const y = moving.candles.priceToCoordinate(price);
+      if (y !== null) context.fillText(name, mediaSize.width - 0.3 * rem, y - 0.5 * rem);
+    }
   }
 }
 

@@ -26,6 +26,7 @@ async function moveChart() {
 
 const timeframe = box.dataset.timeframe;
 const report = { indicators: {} };
+let levels = JSON.parse(box.dataset.levels);
 let lastTrade = Number(box.dataset.lastTrade ?? 0);
 
 function showCell(name, value, tone) {
@@ -89,12 +90,10 @@ function hearReport(told) {
   field("slot").textContent = told.slot.toLocaleString("en-US");
   document.title = document.title.replace(/ [^ ]+ USD/, ` ${shortPrice(told.price.usd)} USD`);
   const fibonacci = { m1, m5, m15, h1 }[timeframe]?.fibonacci;
-  if (fibonacci && chart) {
-    const { swingHigh, level236, level382, level500, level618, level764, swingLow } = fibonacci;
-    chart.setLevels({
-      0: swingHigh, 23.6: level236, 38.2: level382, 50: level500, 61.8: level618, 76.4: level764,
-      100: swingLow,
-    });
+  if (fibonacci) {
+    levels = levels.map(([name, title]) => [name, title, fibonacci[name] ?? null]);
+    box.dataset.levels = JSON.stringify(levels);
+    chart?.setLevels(levels);
   }
   const point = points.at(-1);
   if (point && told.dataSpan.to < point.t + Number(box.dataset.widthS)) {

@@ -1,33 +1,34 @@
-"""Open pages that are told of changes: reports from the broadcast, candles and swaps beside them.
+"""Open pages of tokens: reports from the broadcast, and candles and swaps beside them.
 
 A report says nothing of volumes, nor what its candle opened at.  So where a report was told, the
-newest candles and swaps of its token are read, at most once a second for all pages together.
+newest candles and swaps of its token are read: once for all its pages, as often as it is told.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import msgspec
 import structlog
-from typing_extensions import override
 
 from mintscope.base.errors import ServiceError
 from mintscope.base.primitives import Mint
+from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.core.market.updates.server_sent import encode_event
 from mintscope.edges.server.streams.outlet import NO_OUTLET, Outlet
 from mintscope.edges.server.streams.stream import EndReason, EventStream
 from mintscope.edges.web.figures.chart import ChartPoint
+from mintscope.edges.web.live.channel import Channel, News, PageStream
+from mintscope.edges.web.live.room import PageRoom
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.page import NoContent, PageResponse, Pushed
 from mintscope.edges.web.routes import PageRequest
 from mintscope.edges.web.token.reading import TokenReading, last_trade
 from mintscope.edges.web.token.shown import shown_swaps
 
-PAUSE_S: Final = 1.0  # between two looks at the candles of a token
+PAUSE_S: Final = 0.25  # between two looks at a token: reports are told as often
 VIEW_OVER: Final = "The view has ended: load the page again to go on."
 TIME_DIGITS_MAX: Final = 12
 
@@ -36,46 +37,14 @@ LOG = structlog.get_logger(__name__)
 MaySee = Callable[[], Awaitable[bool]]
 
 
-class Watched(NamedTuple):
-    """What a page shows candles of."""
-
-    mint: Mint
-    timeframe: Timeframe
-
-
-class PageStream(EventStream):
-    """The stream of one page; it says when a report was told."""
-
-    __slots__ = ("_on_told",)
-
-    def __init__(self, *args: Any, on_told: Callable[[], None], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._on_told = on_told
-
-    @override
-    def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Write *event* of *mint*, or note that it was missed."""
-        super().tell(mint, event, is_whole=is_whole)
-        self._on_told()
-
-
-class _Watch:
-    """The pages that show the same candles."""
-
-    def __init__(self) -> None:
-        self.streams: set[PageStream] = set()
-        self.looking: asyncio.Task[None] | None = None
-        self.is_due = False
-
-
 class LivePages:
-    """All open pages of this process."""
+    """All open pages of tokens of this process."""
 
-    def __init__(self, market: MarketParts, reading: TokenReading) -> None:
+    def __init__(self, market: MarketParts, reading: TokenReading, room: PageRoom) -> None:
         self._market = market
         self._reading = reading
-        self._watches: dict[Watched, _Watch] = {}
-        self._open_count = 0
+        self._room = room
+        self._channels: dict[Mint, Channel[Timeframe]] = {}
 
     async def open(
         self, request: PageRequest, mint: Mint, timeframe: Timeframe, may_see: MaySee
@@ -85,29 +54,20 @@ class LivePages:
         may_see   asked now and once a minute
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
-        if self._open_count >= self._market.live_pages_max or not await may_see():
+        if self._room.is_full or not await may_see():
             return NoContent()
-        streams, watched = self._market.streams, Watched(mint, timeframe)
         with ExitStack() as room:
-            room.enter_context(streams.room_for(("page", request.browser.address)))
-            room.enter_context(self._counted())
-            await streams.broadcast.prepare([mint], None)
-            missed = await self._missed(watched, request.query_params.text("since"))
-            push = partial(self._push, room.pop_all(), watched, missed, may_see)
+            room.enter_context(self._room.taken(request))
+            await self._market.streams.broadcast.prepare([mint], None)
+            missed = await self._missed(mint, timeframe, request.query_params.text("since"))
+            push = partial(self._push, room.pop_all(), mint, timeframe, missed, may_see)
         return Pushed(push)
 
-    @contextmanager
-    def _counted(self) -> Iterator[None]:
-        self._open_count += 1
-        try:
-            yield
-        finally:
-            self._open_count -= 1
-
-    async def _push(
+    async def _push(  # noqa: PLR0913, PLR0917 - one argument for each thing of a page
         self,
         room: ExitStack,
-        watched: Watched,
+        mint: Mint,
+        timeframe: Timeframe,
         missed: Sequence[ChartPoint],
         may_see: MaySee,
         outlet: Outlet,
@@ -116,68 +76,57 @@ class LivePages:
         with room:
             if outlet is NO_OUTLET:
                 return
-            streams, watch = self._market.streams, self._watches.setdefault(watched, _Watch())
-            stream = PageStream(
-                outlet,
-                [watched.mint],
-                on_behind=streams.note_behind,
-                on_told=partial(self._note, watched, watch),
-            )
+            streams, channel = self._market.streams, self._channel(mint)
+            stream = PageStream(outlet, [mint], on_behind=streams.note_behind, on_told=channel.note)
             if missed:
                 stream.say(encode_event(b"series", msgspec.json.encode(missed)))
-            watch.streams.add(stream)
-            renew = None if self._market.is_free(watched.mint) else partial(_renew, stream, may_see)
+            renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
             try:
-                await streams.serve(stream, renew=renew)
+                with channel.reading(stream, timeframe):
+                    await streams.serve(stream, renew=renew)
             finally:
-                watch.streams.discard(stream)
-                if not watch.streams and self._watches.get(watched) is watch:
-                    del self._watches[watched]
+                if not channel and self._channels.get(mint) is channel:
+                    del self._channels[mint]
 
-    async def _missed(self, watched: Watched, since: str) -> Sequence[ChartPoint]:
+    def _channel(self, mint: Mint) -> Channel[Timeframe]:
+        """Return that of the pages of *mint*."""
+        channel = self._channels.get(mint)
+        if channel is None:
+            channel = self._channels[mint] = Channel(partial(self._look, mint), PAUSE_S)
+        return channel
+
+    async def _missed(self, mint: Mint, timeframe: Timeframe, since: str) -> Sequence[ChartPoint]:
         """Return all candles if a page has none since then, or misses one between; else nothing."""
         if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
             return ()
-        newest = await self._reading.newest(*watched)
-        if not newest or newest[0].t <= int(since) + WIDTH_S[watched.timeframe]:
+        newest = await self._reading.newest(mint, timeframe)
+        if not newest or newest[0].t <= int(since) + WIDTH_S[timeframe]:
             return ()
-        return await self._reading.points(*watched)
+        return await self._reading.points(mint, timeframe)
 
-    def _note(self, watched: Watched, watch: _Watch) -> None:
-        watch.is_due = True
-        if watch.looking is None:
-            watch.looking = asyncio.create_task(self._look(watched, watch))
-
-    async def _look(self, watched: Watched, watch: _Watch) -> None:
-        """Tell candles and swaps as long as there is someone, and something new."""
+    async def _look(self, mint: Mint, frames: Collection[Timeframe]) -> Mapping[Timeframe, News]:
+        """Return what tells candles and swaps; nothing where they cannot be read."""
         try:
-            while watch.is_due and watch.streams:
-                watch.is_due = False
-                event = await self._event(watched)
-                for stream in list(watch.streams):
-                    if event and not stream.is_behind():
-                        stream.say(event)
-                await asyncio.sleep(PAUSE_S)
-        finally:
-            watch.looking = None
-
-    async def _event(self, watched: Watched) -> bytes:
-        """Return the event that tells candles and swaps; empty where they cannot be read."""
-        try:
-            points = await self._reading.newest(*watched)
-            swaps = await self._reading.swaps(watched.mint)
+            swaps = await self._reading.swaps(mint)
+            newest = {each: await self._reading.newest(mint, each) for each in frames}
         except ServiceError as failure:
             LOG.warning("the candles of an open page cannot be read", reason=str(failure))
-            return b""
-        told = {
-            "candles": points,
-            "swaps": [each._asdict() for each in shown_swaps(swaps)],
-            "lastTrade": last_trade(points, swaps),
-        }
-        return encode_event(b"market", msgspec.json.encode(told))
+            return {}
+        events = {frame: _event(points, swaps) for frame, points in newest.items()}
+        return {frame: News(event, event) for frame, event in events.items()}
 
 
-async def _renew(stream: PageStream, may_see: MaySee) -> None:
+def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
+    """Return the event that tells candles and swaps."""
+    told = {
+        "candles": points,
+        "swaps": [each._asdict() for each in shown_swaps(swaps)],
+        "lastTrade": last_trade(points, swaps),
+    }
+    return encode_event(b"market", msgspec.json.encode(told))
+
+
+async def _renew(stream: EventStream, may_see: MaySee) -> None:
     """Go on with *stream*, or end it where its view has ended."""
     if await may_see():
         stream.begin_period()

@@ -27,13 +27,13 @@ WINDOWS: Final = (
     ("d1", "24 h", DAY_S),
 )
 LEVELS: Final = (
-    ("swing_high", "0"),
-    ("level236", "23.6"),
-    ("level382", "38.2"),
-    ("level500", "50"),
-    ("level618", "61.8"),
-    ("level764", "76.4"),
-    ("swing_low", "100"),
+    ("swing_high", "swingHigh", "Fib 0 %"),
+    ("level236", "level236", "Fib 23.6 %"),
+    ("level382", "level382", "Fib 38.2 %"),
+    ("level500", "level500", "Fib 50 %"),
+    ("level618", "level618", "Fib 61.8 %"),
+    ("level764", "level764", "Fib 76.4 %"),
+    ("swing_low", "swingLow", "Fib 100 %"),
 )
 
 DIGITS: Final = 4  # of a number of the table
@@ -69,6 +69,19 @@ class Share(NamedTuple):
     value: float | None
 
 
+class FibonacciLine(NamedTuple):
+    """A Fibonacci level.
+
+    field   names it, as the API does
+    name    what is written beside its line, in the drawn chart and in the one that moves
+    usd     None where history is too short
+    """
+
+    field: str
+    name: str
+    usd: float | None
+
+
 def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
     """Yield the indicators of *report*, each in every timeframe."""
     usd = report.price.usd
@@ -97,12 +110,14 @@ def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
         yield Share(field, name, None if is_quiet else value)
 
 
-def levels_of(report: TokenReport, timeframe: Timeframe) -> dict[str, float]:
-    """Return the Fibonacci levels of *timeframe* by what is written beside them, in percent."""
+def levels_of(report: TokenReport, timeframe: Timeframe) -> list[FibonacciLine]:
+    """Return the Fibonacci levels of *timeframe*, from the high down."""
     frame: TimeframeIndicators = getattr(report.indicators, timeframe.value)
-    if frame.fibonacci is None:
-        return {}
-    return {name: getattr(frame.fibonacci, field) for field, name in LEVELS}
+    found = frame.fibonacci
+    return [
+        FibonacciLine(field, name, None if found is None else getattr(found, attribute))
+        for attribute, field, name in LEVELS
+    ]
 
 
 def _row(

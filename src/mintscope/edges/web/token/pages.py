@@ -20,6 +20,7 @@ from mintscope.core.market.listing.names import cleaned
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.web.docs.definitions import DEFINITIONS
+from mintscope.edges.web.live.room import PageRoom
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.page import Page, PageResponse, Redirect
@@ -78,13 +79,19 @@ class TokenPages:
     """The pages at `/token/{mint}`."""
 
     def __init__(
-        self, market: MarketParts, views: Views, watching: Watching, *, origin: str
+        self,
+        market: MarketParts,
+        views: Views,
+        watching: Watching,
+        room: PageRoom,
+        *,
+        origin: str,
     ) -> None:
         self._market = market
         self._views = views
         self._watching = watching
         self._reading = TokenReading(market)
-        self._live = LivePages(market, self._reading)
+        self._live = LivePages(market, self._reading, room)
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:

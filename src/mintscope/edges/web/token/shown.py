@@ -41,6 +41,7 @@ def shown_report(
 ) -> dict[str, Any]:
     """Return what the template needs to show numbers."""
     report, levels = told.report, levels_of(told.report, timeframe)
+    lines = {each.name: each.usd for each in levels if each.usd is not None}
     traded_at = last_trade(points, swaps)
     return {
         "price": report.price,
@@ -55,7 +56,7 @@ def shown_report(
         "windows": {field: span_s for field, _, span_s in WINDOWS},
         "last_trade": traded_at,
         "levels": levels,
-        "chart": draw_chart(points, levels, WIDTH_S[timeframe], _described(points, timeframe)),
+        "chart": draw_chart(points, lines, WIDTH_S[timeframe], _described(points, timeframe)),
         "points": msgspec.json.encode(points).decode(),
         "candles": list(reversed(points[-LISTED:])),
         "swaps": list(shown_swaps(swaps)),

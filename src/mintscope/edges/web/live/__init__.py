@@ -1,0 +1,1 @@
+"""Open pages that are told of changes: how many there may be, and one computation for all."""

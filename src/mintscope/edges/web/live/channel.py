@@ -1,0 +1,140 @@
+"""Readers of the same things: one look for all of them, and each is told what is new to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from typing_extensions import override
+
+from mintscope.base.primitives import Mint
+from mintscope.edges.server.streams.stream import EventStream
+
+REST: Final = 4.0  # times what a look took: pages have at most a fifth of a core for it
+
+View = TypeVar("View", bound=Hashable)
+
+
+class News(NamedTuple):
+    """What the readers of a view are told.
+
+    mark      names what they know then
+    whole     the event for those who know anything else
+    since     what those know for whom *change*, an event that is smaller, is enough
+    """
+
+    mark: Hashable
+    whole: bytes
+    since: Hashable = None
+    change: bytes = b""
+
+
+class PageStream(EventStream):
+    """The stream of one page.
+
+    known   the mark of what it shows; None: it is to be told whatever there is
+    """
+
+    __slots__ = ("_has_reports", "_on_told", "known")
+
+    def __init__(
+        self,
+        *args: Any,
+        on_told: Callable[[], None] = lambda: None,
+        has_reports: bool = True,
+        known: Hashable = None,
+        **kwargs: Any,
+    ) -> None:
+        """Call *on_told* with each report of a mint; write them only if it *has_reports*."""
+        super().__init__(*args, **kwargs)
+        self.known = known
+        self._has_reports = has_reports
+        self._on_told = on_told
+
+    @override
+    def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+        """Write *event* of *mint*, or note that it was missed."""
+        if self._has_reports:
+            super().tell(mint, event, is_whole=is_whole)
+        self._on_told()
+
+
+class Channel(Generic[View]):
+    """The readers of views that one look tells of, at most once in *pause_s*.
+
+    look        returns what there is to tell of each view; of one that is left out nothing is new
+    is_watched  what changes is not noted: it is looked again all the same
+    """
+
+    def __init__(
+        self,
+        look: Callable[[Collection[View]], Awaitable[Mapping[View, News]]],
+        pause_s: float,
+        *,
+        is_watched: bool = False,
+    ) -> None:
+        self._look = look
+        self._pause_s = pause_s
+        self._is_watched = is_watched
+        self._readers: dict[PageStream, View] = {}
+        self._newest: dict[View, News] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._is_due = False
+
+    def __len__(self) -> int:
+        """Return how many read."""
+        return len(self._readers)
+
+    @contextmanager
+    def reading(self, stream: PageStream, view: View) -> Iterator[None]:
+        """Tell *stream* of *view* during the block."""
+        self._readers[stream] = view
+        self.note()
+        try:
+            yield
+        finally:
+            del self._readers[stream]
+
+    def note(self) -> None:
+        """Note that something may be new."""
+        self._is_due = True
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._go_on())
+
+    async def _go_on(self) -> None:
+        """Look and tell as long as there is someone, and something to tell."""
+        time_s = asyncio.get_running_loop().time
+        try:
+            while self._readers and (self._is_due or self._is_watched or self._owes()):
+                began_s = time_s()
+                await self._renew()
+                self._tell()
+                took_s = time_s() - began_s
+                await asyncio.sleep(max(self._pause_s, REST * took_s))
+        finally:
+            self._looking = None
+
+    async def _renew(self) -> None:
+        if not (self._is_due or self._is_watched):
+            return
+        self._is_due = False
+        views = dict.fromkeys(self._readers.values())
+        found = await self._look(views)
+        self._newest = {view: told for view, told in self._newest.items() if view in views}
+        self._newest.update(found)
+
+    def _tell(self) -> None:
+        for stream, view in list(self._readers.items()):
+            told = self._newest.get(view)
+            if told is None or stream.known == told.mark or stream.is_behind():
+                continue
+            is_next = told.change and stream.known == told.since
+            stream.say(told.change if is_next else told.whole)
+            stream.known = told.mark
+
+    def _owes(self) -> bool:
+        """Say whether someone read too slowly to be told."""
+        return any(
+            view in self._newest and stream.known != self._newest[view].mark
+            for stream, view in self._readers.items()
+        )
