@@ -19,7 +19,7 @@ from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.shell.wiring.stores import Money
-from support.fakes.reports import TRACKED
+from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import (
     AMOUNT,
     KEY,
@@ -75,16 +75,24 @@ def events(world: World) -> str:
     )
 
 
-@pytest.mark.parametrize("resource", [RESOURCE, Resource(f"/v1/token/{TRACKED}")])
+@pytest.mark.parametrize(
+    ("resource", "bought"),
+    [
+        (RESOURCE, RESOURCE),
+        (f"/v1/token/{TRACKED}", f"/v1/token/{TRACKED}"),
+        (f"/v1/token/{UNTRACKED}", "/v1/token"),
+        (f"/v1/token/{TRACKED}/swaps?limit=7", "/v1/token"),
+    ],
+)
 async def test_an_orphan_that_its_quote_explains_stops_nothing(
-    world: World, money: Money, resource: Resource
+    world: World, money: Money, resource: Resource, bought: str
 ) -> None:
     _, signature = await lost(world, resource)
 
     assert await world.audit(full=True) == []
     assert await money.sales_books.why_stopped() is None
     (orphan,) = await money.orphan_books.orphans()
-    assert (orphan.signature, orphan.bought, orphan.amount) == (signature, resource, AMOUNT)
+    assert (orphan.signature, orphan.bought, orphan.amount) == (signature, bought, AMOUNT)
     assert orphan.payer == str(world.buyer.pubkey())
     assert await world.audit(full=True) == []
     assert await money.orphan_books.orphans() == [orphan]

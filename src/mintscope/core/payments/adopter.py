@@ -90,7 +90,7 @@ class Adopter:
         key = self.entropy(GENERATED_KEY_BYTES).hex()
         return make_payment(
             verified,
-            Demand(resource=sold.resource, key=None, address=""),
+            Demand(resource=sold.name, key=None, address=""),
             paid_item(Credits(sold.credit_count), self.secrets, message_hash, key),
             signature=signature,
             key_hash=self.secrets.key_hash(key, payer),

@@ -27,8 +27,8 @@ NOT_ADOPTED: Final = {
     NotAdopted.NOT_FOUND: "the chain has no such transaction; look the signature up in an explorer",
     NotAdopted.NOT_FINAL: "the transaction is not final yet, or it failed: try again in a minute",
     NotAdopted.NO_QUOTE: (
-        "the transaction carries no quote of this service: was it made with another pepper, or for"
-        " a token that is not tracked any more? If it was settled in another way, acknowledge it"
+        "the transaction carries no quote of this service: was it made with another pepper? If it"
+        " was settled in another way, acknowledge it"
     ),
     NotAdopted.OTHER_PAYER: "another wallet has paid",
     NotAdopted.ACKNOWLEDGED: "the payment was acknowledged: it is settled for good",

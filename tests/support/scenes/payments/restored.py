@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import apsw
 
+from support.scenes.engine import is_postgresql, rows_of
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, decoded, opened
 
+FORGOTTEN: Final = ("payment", "credit_entry", "credit_account", "account_event")
 FINAL_S: Final = 30  # when nothing that was landed can be taken back
 
 
@@ -53,6 +55,9 @@ async def paid_with_key(shop: SellingApi, method: str, path: str, key: str, **ch
 
 def forget_everything(world: World) -> None:
     """Drop every row of payments and credits, as a restore of a new file does."""
+    if is_postgresql():
+        rows_of(world.path, f"TRUNCATE {', '.join(FORGOTTEN)} CASCADE")
+        return
     with apsw.Connection(str(world.path)) as db:
         triggers = db.execute(
             "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
@@ -60,7 +65,7 @@ def forget_everything(world: World) -> None:
         for name, _ in triggers:
             db.execute(f"DROP TRIGGER {name}")
         db.execute("PRAGMA foreign_keys = OFF")
-        for table in ("payment", "credit_entry", "credit_account", "account_event"):
+        for table in FORGOTTEN:
             db.execute(f"DELETE FROM {table}")
         for _, sql in triggers:
             db.execute(str(sql))

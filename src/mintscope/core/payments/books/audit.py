@@ -147,7 +147,7 @@ class Auditor:
             payer=None if found is None else found.verified.envelope.payer,
             amount=None if found is None else found.verified.amount,
             asset=None if found is None else found.verified.asset,
-            bought=None if found is None else found.offer.resource,
+            bought=None if found is None else found.offer.name,
             found_at=now,
         )
 

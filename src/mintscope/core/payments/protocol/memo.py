@@ -4,31 +4,44 @@
     4 bytes   expiry, Unix seconds, big-endian
     8 bytes   nonce, so that two equal purchases are two transactions; it names the
               redelivery key, by a keyed hash, where the client sent that when it asked
-    11 bytes  HMAC-SHA-256 over all of these and over what is paid for, cut
+    6 bytes   HMAC-SHA-256 over all of these, and over the aisle of what is paid for, cut
+    5 bytes   HMAC-SHA-256 over the same with what is paid for in place of its aisle, cut
 
-as base64url.  A quote needs no storage: it is honoured by every replica that
+as base64url.  The aisle tells what a payment on chain is worth where what it has bought
+cannot be found out by trying.  In version 1 all 11 bytes were over what is paid for.
+
+A quote needs no storage: it is honoured by every replica that
 holds the key, whatever the price did since, and it outlives a feed outage.
 It names no secret: the chain is public.
 """
 
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
 import msgspec
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.protocol.requirement import Requirement, Resource, Terms
+from mintscope.core.payments.protocol.requirement import (
+    Aisle,
+    Requirement,
+    Resource,
+    Terms,
+    aisle_of,
+)
 
 VALID_S: Final = 120
 NONCE_BYTES: Final = 8
 MEMO_BYTES: Final = 32  # more do not fit the 20,000 compute units that clients ask for
-_VERSION: Final = b"\x01"
+_VERSION: Final = b"\x02"
+_VERSION_WITHOUT_AISLE: Final = b"\x01"
 _EXPIRY: Final = slice(1, 5)
 _NONCE: Final = slice(5, 13)
 _MAC_AT: Final = 13
 _MAC_BYTES: Final = 11
+_AISLE_MAC_BYTES: Final = 6
 
 
 class Flaw(Enum):
@@ -45,7 +58,7 @@ def write_memo(  # noqa: PLR0913  one argument per thing that is bound
     if len(nonce) != NONCE_BYTES:
         raise ValueError(f"expected a nonce of {NONCE_BYTES} bytes; was {len(nonce)}")
     head = _VERSION + (now // 1000 + VALID_S).to_bytes(4) + nonce
-    mac = _mac(key, head, terms=terms, resource=resource, amount=amount)
+    mac = _macs(key, head, terms=terms, resource=resource, amount=amount)
     return urlsafe_b64encode(head + mac).decode()
 
 
@@ -58,11 +71,18 @@ def quote(  # noqa: PLR0913  as above
 
 
 def find_flaw(  # noqa: PLR0913  as above
-    key: bytes, memo: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs | None
+    key: bytes,
+    memo: bytes,
+    *,
+    terms: Terms,
+    resource: Resource | Aisle,
+    amount: int,
+    now: UnixMs | None,
 ) -> Flaw | None:
     """Say what is wrong with *memo*, any bytes, as a quote of *amount* for *resource*.
 
-    now    None: the expiry is set aside, for a payment that is on chain already
+    resource    an aisle: for anything that is sold there
+    now         None: the expiry is set aside, for a payment that is on chain already
     """
     if len(memo) != MEMO_BYTES:
         return Flaw.FORGED
@@ -73,7 +93,8 @@ def find_flaw(  # noqa: PLR0913  as above
     if urlsafe_b64encode(quote) != memo:  # one spelling only
         return Flaw.FORGED
     head, mac = quote[:_MAC_AT], quote[_MAC_AT:]
-    if not hmac.compare_digest(mac, _mac(key, head, terms=terms, resource=resource, amount=amount)):
+    expected = _macs(key, head, terms=terms, resource=resource, amount=amount)
+    if not expected or not hmac.compare_digest(mac[: len(expected)], expected):
         return Flaw.FORGED
     if now is not None and now > int.from_bytes(head[_EXPIRY]) * 1000:
         return Flaw.EXPIRED
@@ -91,6 +112,22 @@ def nonce_of(memo: bytes) -> bytes:
     return urlsafe_b64decode(memo)[_NONCE]
 
 
-def _mac(key: bytes, head: bytes, *, terms: Terms, resource: Resource, amount: int) -> bytes:
-    bound = msgspec.json.encode([resource, amount, terms.network, terms.asset, terms.pay_to])
-    return hmac.digest(key, head + bound, "sha256")[:_MAC_BYTES]
+def _macs(
+    key: bytes, head: bytes, *, terms: Terms, resource: Resource | Aisle, amount: int
+) -> bytes:
+    """Return what must follow *head*, as much as *resource* decides; nothing for none."""
+    bound = [amount, terms.network, terms.asset, terms.pay_to]
+    if head.startswith(_VERSION_WITHOUT_AISLE):
+        is_known = not isinstance(resource, Aisle)
+        return _mac(key, head, [resource, *bound])[:_MAC_BYTES] if is_known else b""
+    if not head.startswith(_VERSION):
+        return b""
+    aisle = resource if isinstance(resource, Aisle) else aisle_of(resource)
+    of_aisle = _mac(key, head, [[aisle.path], *bound])[:_AISLE_MAC_BYTES]
+    if isinstance(resource, Aisle):
+        return of_aisle
+    return of_aisle + _mac(key, head, [resource, *bound])[: _MAC_BYTES - _AISLE_MAC_BYTES]
+
+
+def _mac(key: bytes, head: bytes, bound: Sequence[object]) -> bytes:
+    return hmac.digest(key, head + msgspec.json.encode(bound), "sha256")

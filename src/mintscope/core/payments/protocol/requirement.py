@@ -12,11 +12,27 @@ from mintscope.base.primitives import Mint, Wallet
 
 Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
 
+_AISLE_PARTS: Final = 3  # of a path, the empty one before its first slash included
 MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 SCHEME: Final = "exact"
 TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
 HELD_OPEN_S: Final = 60  # how long an answer waits for the chain: maxTimeoutSeconds
+
+
+class Aisle(msgspec.Struct, frozen=True):
+    """Where resources of one kind are sold: the first two parts of their paths, as in "/v1/token".
+
+    A quote can be told to be for an aisle where the resource itself is not known any more.
+    """
+
+    path: str
+
+
+def aisle_of(resource: Resource) -> Aisle:
+    """Return the aisle on which *resource* is sold."""
+    path, _, _ = resource.partition("?")
+    return Aisle("/".join(path.split("/")[:_AISLE_PARTS]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,12 @@ class PaymentLine(Wire):
     signature: TransactionText
     wallet: WalletText
     resource: Annotated[
-        str, about("What it paid for: path and query.", "/v1/credits/purchase?bundle=10")
+        str,
+        about(
+            "What it paid for: path and query. /v1/token alone: a report or a page that is not"
+            " known any more, of a payment that a restore lost.",
+            "/v1/credits/purchase?bundle=10",
+        ),
     ]
     amount: Annotated[int, about("What was asked for, in atoms.", 25_000)]
     paid: Annotated[int, about("What arrived, in atoms.", 25_000)]
