@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -23,6 +23,7 @@ from mintscope.core.accounts.signals.signal import (
     Queue,
     SignalId,
     SignalRule,
+    Wanted,
 )
 from mintscope.core.accounts.signals.turn import MintBase
 from mintscope.core.accounts.store import AccountRows, AccountStore
@@ -129,23 +130,53 @@ async def test_what_fired_is_told_by_the_page_and_claimed_by_its_turn(
     assert page[0].fired == firing(signal_id, 4)
     rest = await there.read(lambda rows: rows.firings.of_signal(signal_id, numbers[3], 9))
     assert [each.firing_id for each in rest] == [numbers[2], numbers[1], numbers[0]]
-    queue = await there.read(lambda rows: rows.firings.queue(at(30)))
-    assert queue == Queue(waiting=4, due=3, oldest=at(1))
-    due = await here.claim(lambda rows: rows.firings.claim(at(30), 2))
+    queue = await there.read(lambda rows: rows.webhooks.queue())
+    assert queue == Queue(waiting=4, oldest=at(1))
+    assert not await there.read(lambda rows: rows.webhooks.is_due(at(9)))
+    assert await there.read(lambda rows: rows.webhooks.is_due(at(10)))
+    wanted = Wanted(count=2, of_each=9)
+    due = await here.claim(lambda rows: rows.webhooks.claim(at(30), wanted))
     assert [each.firing_id for each in due] == [numbers[3], numbers[2]]
 
     def end(rows: AccountRows) -> None:
         rows.firings.update(numbers[3], delivered_at=at(40), attempts=1)
         rows.firings.update(numbers[2], due_at=at(95), reason="no", attempts=1)
         rows.firings.purge(at(5))
-        rows.firings.give_up(signal_id, at(50), "enough")
+        rows.webhooks.give_up(signal_id, at(50), "enough")
 
     await here.transact(end)
     left = await there.read(lambda rows: rows.firings.of_signal(signal_id, None, 9))
     assert [each.firing_id for each in left] == [numbers[4], numbers[2], numbers[1]]
     assert {(each.given_up_at, each.reason) for each in left} == {(at(50), "enough")}
-    queue = await there.read(lambda rows: rows.firings.queue(at(99)))
-    assert queue == Queue(waiting=0, due=0, oldest=None)
+    queue = await there.read(lambda rows: rows.webhooks.queue())
+    assert queue == Queue(waiting=0, oldest=None)
+
+
+async def test_a_claim_is_shared_out_among_signals(two: tuple[AccountStore, AccountStore]) -> None:
+    here, _ = two
+
+    def write(rows: AccountRows) -> tuple[list[SignalId], list[list[FiringId]]]:
+        owner = user(rows, "one")
+        signals = [rows.signals.insert(owner, RULE, NONCE, at(0)) for _ in range(4)]
+        numbers = [
+            [rows.firings.insert(firing(each, n), at(n)) for n in range(5)] for each in signals
+        ]
+        rows.firings.update(numbers[3][0], attempts=1, due_at=at(900))
+        return signals, numbers
+
+    signals, numbers = await here.transact(write)
+
+    async def claimed(**wanted: Any) -> list[FiringId]:
+        asked = Wanted(**{"count": 99, "of_each": 2, "without": [signals[0]], **wanted})
+        found = await here.claim(lambda rows: rows.webhooks.claim(at(30), asked))
+        return [each.firing_id for each in found]
+
+    one, two_ = numbers[1], numbers[2]
+    assert await claimed() == [one[0], two_[0], one[1], two_[1]]
+    assert await claimed(count=3) == [one[0], two_[0], one[1]]
+    assert await claimed(are_failing=True) == numbers[3][1:3]
+    assert await claimed(are_failing=True, without=[signals[3]]) == []
+    assert len(await claimed(without=())) == 6
 
 
 async def test_who_leaves_takes_signals_and_waiting_webhooks_along(
@@ -171,7 +202,7 @@ async def test_who_leaves_takes_signals_and_waiting_webhooks_along(
     await leaving.leave(session)
 
     def left(rows: AccountRows) -> list[object]:
-        queue, of_gone = rows.firings.queue(at(9)), rows.firings.of_signal(gone, None, 9)
+        queue, of_gone = rows.webhooks.queue(), rows.firings.of_signal(gone, None, 9)
         numbers = [each.signal_id for each in rows.signals.active()]
         return [numbers, queue.waiting, of_gone, rows.signals.of_user(session.user.user_id)]
 
@@ -189,7 +220,7 @@ async def test_two_processes_claim_nothing_twice(two: tuple[AccountStore, Accoun
             rows.firings.insert(firing(signal_id, number), at(0))
 
     def lease(rows: AccountRows) -> list[FiringId]:
-        found = [each.firing_id for each in rows.firings.claim(at(1), 2)]
+        found = [each.firing_id for each in rows.webhooks.claim(at(1), Wanted(count=2, of_each=9))]
         for number in found:
             rows.firings.update(number, due_at=at(100))
         return found

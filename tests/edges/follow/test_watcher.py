@@ -330,7 +330,7 @@ async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> No
     trade(scene.log, 11.0)
     await watcher.round()
     assert await scene.signals.of_user(scene.user_id) == []
-    assert (await scene.store.read(lambda rows: rows.firings.queue(NOW))).waiting == 0
+    assert (await scene.store.read(lambda rows: rows.webhooks.queue())).waiting == 0
 
 
 async def test_only_one_process_watches(scene: Scene) -> None:

@@ -1,6 +1,8 @@
 """Webhooks as a receiver sees them: signed, tried again for a day, disabled then."""
 
+import asyncio
 import base64
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -18,7 +20,12 @@ from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.deliveries import LEASE_MS, Deliveries
+from mintscope.core.accounts.signals.deliveries import (
+    FAILING_AT_ONCE,
+    LEASE_MS,
+    OF_EACH_AT_ONCE,
+    Deliveries,
+)
 from mintscope.core.accounts.signals.signal import (
     Firing,
     FiringKind,
@@ -26,7 +33,7 @@ from mintscope.core.accounts.signals.signal import (
     Signal,
     SignalRule,
 )
-from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.signals.signals import SignalBounds, Signals
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.accounts.user import NewUser, UserId, UserKind
 from mintscope.core.market.signals.fields import Field
@@ -77,10 +84,10 @@ class Scene:
             deliveries=deliveries, post=receiver or self.receiver, clock=self.clock
         )
 
-    async def fire(self) -> None:
+    async def fire(self, signal: Signal | None = None) -> None:
         now = self.clock.now()
         firing = NewFiring(
-            signal_id=self.signal.signal_id,
+            signal_id=(signal or self.signal).signal_id,
             kind=FiringKind.FIRED,
             seq=7,
             slot=Slot(9),
@@ -110,6 +117,7 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             secrets=AccountSecrets.derive(PEPPER),
             clock=clock,
             entropy=Random(1).randbytes,
+            bounds=SignalBounds(per_user_max=200),
         )
         new = NewUser(
             kind=UserKind.AGENT,
@@ -132,10 +140,17 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         yield Scene(store, clock, signals, Receiver(), user_id, made)
 
 
+async def send(sender: WebhookSender) -> int:
+    """Send what is due; return how many that were."""
+    count = await sender.take()
+    await sender.settle()
+    return count
+
+
 async def test_a_webhook_is_signed_and_sent_once(scene: Scene) -> None:
     await scene.fire()
     sender = scene.sender()
-    assert [await sender.round(), await sender.round()] == [1, 0]
+    assert [await send(sender), await send(sender)] == [1, 0]
     ((url, headers, body),) = scene.receiver.got
     assert url == URL
     told = verified(scene.signals.secret(scene.signal), headers, body, now_s=NOW // 1000)
@@ -166,7 +181,7 @@ async def test_it_is_tried_again_for_a_day_and_then_disabled(scene: Scene) -> No
     sender, sent_at = scene.sender(), []
     while scene.clock.now() < NOW + 2 * DAY_MS:
         before = len(scene.receiver.got)
-        await sender.round()
+        await send(sender)
         sent_at += [scene.clock.now() - NOW] * (len(scene.receiver.got) - before)
         waiting = [each for each in await scene.firings() if each.given_up_at is None]
         due = min((each.due_at or NOW for each in waiting), default=NOW + 2 * DAY_MS)
@@ -192,8 +207,8 @@ async def test_when_it_is_disabled_nothing_more_is_sent_until_it_is_enabled(scen
     await scene.fire()
     await scene.fire()
     sender = scene.sender()
-    await sender.round()
-    await sender.round()
+    await send(sender)
+    await send(sender)
     assert all(each.given_up_at == NOW for each in await scene.firings())
     assert await scene.emails() == [EmailKind.WEBHOOK_DISABLED]
     for is_active in (False, True):
@@ -208,7 +223,7 @@ async def test_when_it_is_disabled_nothing_more_is_sent_until_it_is_enabled(scen
     assert kept.webhook_failed_at is None
     scene.receiver.answers = lambda: None
     await scene.fire()
-    assert await sender.round() == 1
+    assert await send(sender) == 1
     assert (await scene.firings())[0].delivered_at == NOW
 
 
@@ -217,10 +232,10 @@ async def test_it_is_accepted_at_a_later_attempt(scene: Scene) -> None:
     scene.receiver.answers = lambda: outcomes.pop(0)
     await scene.fire()
     sender = scene.sender()
-    await sender.round()
+    await send(sender)
     assert (await scene.firings())[0].reason == "no answer: ConnectError"
     scene.clock.advance(10 * SECOND_MS)
-    await sender.round()
+    await send(sender)
     (firing,) = await scene.firings()
     assert (firing.attempts, firing.reason) == (2, None)
     assert firing.delivered_at == scene.clock.now()
@@ -234,13 +249,13 @@ async def test_for_a_day_both_secrets_sign(scene: Scene) -> None:
     assert renewed is not None
     new = scene.signals.secret(renewed)
     await scene.fire()
-    await scene.sender().round()
+    await send(scene.sender())
     _, headers, body = scene.receiver.got[-1]
     for secret in (old, new):
         verified(secret, headers, body, now_s=NOW // 1000)
     scene.clock.advance(DAY_MS)
     await scene.fire()
-    await scene.sender().round()
+    await send(scene.sender())
     _, headers, body = scene.receiver.got[-1]
     now_s = scene.clock.now() // 1000
     verified(new, headers, body, now_s=now_s)
@@ -260,19 +275,85 @@ async def test_a_process_that_dies_after_it_has_sent_sends_again_under_the_same_
     await scene.fire()
     dying = Receiver(answers=die)
     with pytest.raises(Death):
-        await scene.sender(dying).round()
-    assert await scene.sender().round() == 0  # it is leased
+        await send(scene.sender(dying))
+    assert await send(scene.sender()) == 0  # it is leased
     scene.clock.advance(LEASE_MS)
-    assert await scene.sender().round() == 1
+    assert await send(scene.sender()) == 1
     (_, first, _), (_, again, _) = *dying.got, *scene.receiver.got
     assert first["webhook-id"] == again["webhook-id"]
     assert LEASE_MS == MINUTE_MS
 
 
+@dataclass(kw_only=True, eq=False)
+class Stuck(Receiver):
+    """Never answers what is sent to URL."""
+
+    @override
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        await super().send(url, headers, body)
+        if url == URL:
+            await asyncio.Event().wait()
+
+
+async def test_one_that_never_answers_delays_only_itself(scene: Scene) -> None:
+    """Beside 100 others, all of which have two webhooks at once; no clock moves meanwhile."""
+    signals = [scene.signal]
+    for number in range(100):
+        asked = replace(scene.signal.rule, webhook_url=f"{URL}/{number}")
+        made = await scene.signals.make(scene.user_id, asked)
+        assert isinstance(made, Signal)
+        signals.append(made)
+    for _ in range(40):
+        await scene.fire()  # the oldest of all are those to the one that never answers
+    for signal in signals[1:] * 2:
+        await scene.fire(signal)
+    stuck = Stuck()
+    sender = scene.sender(stuck)
+    task = asyncio.create_task(sender.run())
+    while (await scene.store.read(lambda rows: rows.webhooks.queue())).waiting > 40:
+        assert not task.done()
+        await asyncio.sleep(0)
+    sent = Counter(url for url, _, _ in stuck.got)
+    assert sent[URL] == OF_EACH_AT_ONCE
+    assert {count for url, count in sent.items() if url != URL} == {2}
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    scene.clock.advance(LEASE_MS)
+    assert await send(scene.sender()) == OF_EACH_AT_ONCE
+
+
+async def test_what_is_still_being_sent_is_not_sent_beside_that(scene: Scene) -> None:
+    await scene.fire()
+    stuck = Stuck()
+    sender = scene.sender(stuck)
+    assert await sender.take() == 1
+    await asyncio.sleep(0)
+    scene.clock.advance(LEASE_MS + 1)  # its lease is over
+    assert await sender.take() == 0
+    assert len(stuck.got) == 1
+
+
+async def test_those_that_fail_leave_places_to_others(scene: Scene) -> None:
+    signals = [scene.signal]
+    for _ in range(FAILING_AT_ONCE):
+        made = await scene.signals.make(scene.user_id, scene.signal.rule)
+        assert isinstance(made, Signal)
+        signals.append(made)
+    for signal in signals:
+        await scene.fire(signal)
+    sender = scene.sender(Receiver(answers=lambda: NotAccepted("no")))
+    assert await send(sender) == len(signals)
+    scene.clock.advance(10 * SECOND_MS)
+    stuck = Stuck()
+    sender = scene.sender(stuck)
+    assert await sender.take() == FAILING_AT_ONCE
+    assert await sender.take() == 0
+
+
 async def test_what_was_deleted_is_not_sent(scene: Scene) -> None:
     await scene.fire()
     await scene.signals.delete(scene.user_id, scene.signal.signal_id)
-    assert await scene.sender().round() == 0
+    assert await send(scene.sender()) == 0
     assert scene.receiver.got == []
 
 
@@ -281,7 +362,7 @@ async def test_without_an_address_what_waits_is_given_up(scene: Scene) -> None:
     await scene.signals.change(
         scene.user_id, scene.signal.signal_id, lambda asked: replace(asked, webhook_url=None)
     )
-    await scene.sender().round()
+    await send(scene.sender())
     (firing,) = await scene.firings()
     assert (firing.given_up_at, firing.reason) == (NOW, "there is no webhook any more")
     assert scene.receiver.got == []
@@ -289,10 +370,10 @@ async def test_without_an_address_what_waits_is_given_up(scene: Scene) -> None:
 
 async def test_what_was_done_with_long_ago_is_forgotten_and_what_waits_is_not(scene: Scene) -> None:
     await scene.fire()
-    await scene.sender().round()
+    await send(scene.sender())
     scene.receiver.answers = lambda: NotAccepted("no")
     await scene.fire()
-    await scene.sender().round()
+    await send(scene.sender())
     later = UnixMs(NOW + DAY_MS)
     await scene.store.transact(lambda rows: rows.firings.purge(later))
     (firing,) = await scene.firings()

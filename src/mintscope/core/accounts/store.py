@@ -21,7 +21,7 @@ from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
 from mintscope.core.accounts.proof import EmailProof, ProofRows, Purpose, parse_link
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.signal import FiringRows, SignalRows
+from mintscope.core.accounts.signals.signal import FiringRows, SignalRows, WebhookRows
 from mintscope.core.accounts.signals.turn import TurnRows
 from mintscope.core.accounts.user import UserRows
 
@@ -57,6 +57,7 @@ class AccountRows:
     made: MadeRows
     signals: SignalRows
     firings: FiringRows
+    webhooks: WebhookRows
     turn: TurnRows
 
 

@@ -1,5 +1,6 @@
 """Sending webhooks: takes them out of the queue and notes what became of them.
 
+Each is sent by itself: one that is slow keeps its place, and delays only those of its own signal.
 At least once: if a process is killed after it sent one and before it noted that, it is sent again,
 under the same `webhook-id`.
 """
@@ -17,9 +18,8 @@ from mintscope.core.accounts.signals.deliveries import Deliveries, Parcel
 from mintscope.edges.webhooks.post import NotAccepted, WebhookPost
 
 POLL_S: Final = 0.5
-COUNT_S: Final = 30.0  # how often those that wait are counted while none is sent
+COUNT_S: Final = 30.0  # at least between two counts of those that wait
 TROUBLE_S: Final = 5.0
-AT_ONCE: Final = 16  # within a lease: each takes its timeout at most
 
 log = structlog.get_logger()
 
@@ -31,34 +31,73 @@ class WebhookSender:
     deliveries: Deliveries
     post: WebhookPost
     clock: Clock
+    _sending: dict[asyncio.Task[None], Parcel] = field(default_factory=dict, init=False)
     _counted_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
         """Send webhooks, each within a second of its turn, until cancelled."""
-        while True:
-            try:
-                count = await self.round()
-            except Exception as trouble:  # whatever it is, later webhooks must not wait for it
-                is_bug = not isinstance(trouble, ServiceUnavailable)
-                log.warning("webhooks could not be looked for", exc_info=is_bug, why=str(trouble))
-                await asyncio.sleep(TROUBLE_S)
-            else:
-                if not count:
-                    await asyncio.sleep(POLL_S)
+        try:
+            while True:
+                self._collect()
+                try:
+                    await self.take()
+                    await self._count()
+                except Exception as trouble:  # whatever it is, later webhooks must not wait for it
+                    is_bug = not isinstance(trouble, ServiceUnavailable)
+                    log.warning(
+                        "webhooks could not be looked for", exc_info=is_bug, why=str(trouble)
+                    )
+                    await asyncio.sleep(TROUBLE_S)
+                await self._pause()
+        finally:
+            for task in self._sending:
+                task.cancel()
+            await asyncio.gather(*self._sending, return_exceptions=True)
 
-    async def round(self) -> int:
-        """Send some of what is due; return how many were taken.  Raises ServiceUnavailable."""
-        parcels = await self.deliveries.lease(limit=AT_ONCE)
-        outcomes = await asyncio.gather(*map(self._send, parcels), return_exceptions=True)
-        now_s = self.clock.monotonic_s()
-        if parcels or self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
-            await self._count(now_s)
+    async def take(self) -> int:
+        """Begin to send what is due and has a place; return how many.  Raises ServiceUnavailable.
+
+        What this process is still sending, though its lease is over, is not sent beside that.
+        """
+        sent = {parcel.firing.firing_id for parcel in self._sending.values()}
+        parcels = await self.deliveries.lease(self._sending.values())
+        new = [parcel for parcel in parcels if parcel.firing.firing_id not in sent]
+        for parcel in new:
+            self._sending[asyncio.create_task(self._send(parcel))] = parcel
+        return len(new)
+
+    async def settle(self) -> None:
+        """Wait until all that is being sent has ended; raise what went wrong with it."""
+        outcomes = await asyncio.gather(*self._sending, return_exceptions=True)
+        self._sending.clear()
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-        return len(parcels)
 
-    async def _count(self, now_s: float) -> None:
+    async def _pause(self) -> None:
+        """Wait until a place is free, or it is time to look again."""
+        if self._sending:
+            await asyncio.wait(self._sending, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(POLL_S)
+
+    def _collect(self) -> None:
+        """Free the places of what has ended."""
+        for task in [task for task in self._sending if task.done()]:
+            parcel, trouble = self._sending.pop(task), task.exception()
+            if trouble is not None:
+                is_bug = not isinstance(trouble, ServiceUnavailable)
+                log.warning(
+                    "what became of a webhook was not noted",
+                    firing=parcel.firing.firing_id,
+                    exc_info=trouble if is_bug else None,
+                    why=str(trouble),
+                )
+
+    async def _count(self) -> None:
+        now_s = self.clock.monotonic_s()
+        if self._counted_at_s is not None and now_s - self._counted_at_s < COUNT_S:
+            return
         queue = await self.deliveries.queue()
         WEBHOOKS_WAITING.set(queue.waiting)
         oldest = queue.oldest

@@ -20,8 +20,10 @@ class SignalsConfig(Section):
     """E-mails about alert rules to one account in 24 hours."""
     poll_interval_ms: int = Field(default=250, ge=10, le=60_000)
     """Pause between two looks at the newest blocks."""
+    takeover_s: float = Field(default=10.0, ge=1, le=300, allow_inf_nan=False)
+    """When the process that looks at alert rules died, another one begins after this long."""
     webhook_timeout_s: float = Field(default=10.0, gt=0, le=50, allow_inf_nan=False)
-    """Timeout of one webhook; after a minute another process may send it."""
+    """Timeout of one webhook; 5 seconds later another process may send it."""
     webhook_retry_s: int = Field(default=24 * HOUR_S, ge=60, le=30 * 24 * HOUR_S)
     """How long a webhook is tried again before it is disabled."""
     webhook_loopback: bool = False

@@ -3,7 +3,7 @@
 A webhook may be sent twice after a crash, never not at all; its `webhook-id` stays the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -12,11 +12,21 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import HOUR_MS, MINUTE_MS, SECOND_MS
 from mintscope.core.accounts.mail.email import EmailKind, tell_owner
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.signal import Firing, FiringId, Queue, Signal
+from mintscope.core.accounts.signals.signal import (
+    Firing,
+    FiringId,
+    Queue,
+    Signal,
+    SignalId,
+    Wanted,
+)
 from mintscope.core.accounts.signals.webhook import message_of, signed
 from mintscope.core.accounts.store import AccountRows, AccountStore
 
 LEASE_MS: Final = MINUTE_MS
+AT_ONCE: Final = 128  # that one process sends
+FAILING_AT_ONCE: Final = 32  # of those, of signals whose webhooks fail
+OF_EACH_AT_ONCE: Final = 4  # of one signal; the next when all of them have ended
 RETRY_MS_MIN: Final = 10 * SECOND_MS
 RETRY_MS_MAX: Final = 2 * HOUR_MS
 NO_WEBHOOK: Final = "there is no webhook any more"
@@ -24,9 +34,10 @@ DISABLED: Final = "its webhook was disabled"
 
 
 class Parcel(NamedTuple):
-    """A webhook that is to be sent now."""
+    """A webhook that is to be sent now; *is_failing*: others of its signal have failed."""
 
     firing: Firing
+    is_failing: bool
     url: str
     headers: dict[str, str]
     body: bytes
@@ -37,6 +48,7 @@ class Deliveries:
     """Leases webhooks to who sends them, and notes what became of them.
 
     retry_ms_max   after this long a webhook is disabled
+    lease_ms       after this long another process may send what was leased
     Raises ServiceUnavailable from every verb.
     """
 
@@ -44,13 +56,21 @@ class Deliveries:
     secrets: AccountSecrets
     clock: Clock
     retry_ms_max: int
+    lease_ms: int = LEASE_MS
 
-    async def lease(self, *, limit: int) -> Sequence[Parcel]:
-        """Lease what is due for a minute, oldest first."""
-        now = self.clock.now()
-        if not (await self.queue()).due:
+    async def lease(self, sending: Collection[Parcel]) -> Sequence[Parcel]:
+        """Lease what can be sent beside *sending*: some of each signal, whatever others are up to.
+
+        A signal whose webhooks fail takes places only of those kept for such signals.
+        """
+        now, room = self.clock.now(), AT_ONCE - len(sending)
+        if room <= 0 or not await self.store.read(lambda rows: rows.webhooks.is_due(now)):
             return []  # asked twice a second: the locks of others are left alone
-        return await self.store.claim(lambda rows: self._lease(rows, now, limit))
+        failing = FAILING_AT_ONCE - sum(parcel.is_failing for parcel in sending)
+        without = {parcel.firing.fired.signal_id for parcel in sending}
+        return await self.store.claim(
+            lambda rows: self._lease(rows, now, {False: room, True: failing}, without)
+        )
 
     async def delivered(self, firing_id: FiringId, attempts: int) -> None:
         """Note that a webhook was accepted at that attempt."""
@@ -74,28 +94,41 @@ class Deliveries:
 
     async def queue(self) -> Queue:
         """Return how many wait."""
-        now = self.clock.now()
-        return await self.store.read(lambda rows: rows.firings.queue(now))
+        return await self.store.read(lambda rows: rows.webhooks.queue())
 
-    def _lease(self, rows: AccountRows, now: UnixMs, limit: int) -> Sequence[Parcel]:
-        parcels = []
-        for firing in rows.firings.claim(now, limit):
-            signal = rows.signals.get(firing.fired.signal_id)
-            if signal is None or signal.rule.webhook_url is None:
-                rows.firings.update(firing.firing_id, given_up_at=now, reason=NO_WEBHOOK)
-                continue
-            rows.firings.update(firing.firing_id, due_at=UnixMs(now + LEASE_MS))
-            parcels.append(self._parcel(signal, firing, signal.rule.webhook_url, now))
+    def _lease(
+        self,
+        rows: AccountRows,
+        now: UnixMs,
+        most: Mapping[bool, int],
+        without: Collection[SignalId],
+    ) -> Sequence[Parcel]:
+        """Lease of the signals that do not fail, then of those that do, so many at most."""
+        parcels: list[Parcel] = []
+        for is_failing in (False, True):
+            count = min(most[is_failing], most[False] - len(parcels))
+            wanted = Wanted(
+                count=count, of_each=OF_EACH_AT_ONCE, without=without, are_failing=is_failing
+            )
+            for firing in rows.webhooks.claim(now, wanted) if count > 0 else ():
+                signal = rows.signals.get(firing.fired.signal_id)
+                if signal is None or signal.rule.webhook_url is None:
+                    rows.firings.update(firing.firing_id, given_up_at=now, reason=NO_WEBHOOK)
+                    continue
+                rows.firings.update(firing.firing_id, due_at=UnixMs(now + self.lease_ms))
+                headers, body = self._message(signal, firing, now)
+                url = signal.rule.webhook_url
+                parcels.append(Parcel(firing, is_failing, url, headers, body))
         return parcels
 
-    def _parcel(self, signal: Signal, firing: Firing, url: str, now: UnixMs) -> Parcel:
+    def _message(self, signal: Signal, firing: Firing, now: UnixMs) -> tuple[dict[str, str], bytes]:
         nonces = [signal.nonce]
         until = signal.old_nonce_until
         if signal.old_nonce is not None and until is not None and until > now:
             nonces.append(signal.old_nonce)
         body = message_of(signal, firing)
         keys = [self.secrets.webhook_secret(nonce) for nonce in nonces]
-        return Parcel(firing, url, signed(firing.firing_id, now, body, keys), body)
+        return signed(firing.firing_id, now, body, keys), body
 
     def _retry_at(self, firing: Firing, now: UnixMs) -> UnixMs | None:
         """Return when to try again: later and later, the last time when *retry_ms_max* is over."""
@@ -117,7 +150,7 @@ def _note_failure(
         rows.firings.update(firing.firing_id, due_at=again_at)
         return False
     rows.firings.update(firing.firing_id, given_up_at=now)
-    rows.firings.give_up(signal.signal_id, now, DISABLED)
+    rows.webhooks.give_up(signal.signal_id, now, DISABLED)
     if signal.webhook_failed_at is None:
         rows.signals.update(signal.signal_id, webhook_failed_at=now)
         kept = rows.users.get(signal.user_id)

@@ -1,6 +1,6 @@
 """Signals: the alert rules that users have made, and what fired."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import NamedTuple, NewType, Protocol, TypedDict, Unpack
@@ -153,13 +153,27 @@ class Firing:
 class Queue(NamedTuple):
     """Firings whose webhooks wait to be sent.
 
-    due      how many may be sent now
     oldest   when the first of them fired; None: none waits
     """
 
     waiting: int
-    due: int
     oldest: UnixMs | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which webhooks a process can send now.
+
+    count        of them, at most
+    of_each      of one signal, at most
+    without      signals of which it sends some already
+    are_failing  of the signals with a webhook that failed and waits; False: of all others
+    """
+
+    count: int
+    of_each: int
+    without: Collection[SignalId] = ()
+    are_failing: bool = False
 
 
 class FiringChanges(TypedDict, total=False):
@@ -198,7 +212,7 @@ class SignalRows(Protocol):
 
 
 class FiringRows(Protocol):
-    """What fired, inside one transaction, and its deliveries by webhook."""
+    """What fired, inside one transaction."""
 
     def insert(self, firing: NewFiring, due_at: UnixMs | None) -> FiringId:
         """Add a firing; *due_at*: None where it is not told by webhook."""
@@ -211,14 +225,21 @@ class FiringRows(Protocol):
     ) -> Sequence[Firing]:
         """Return up to *limit* firings, newest first, that are older than *before*."""
 
-    def claim(self, now: UnixMs, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* that wait and are due, and keep other transactions from them."""
-
-    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Let no further attempt be made of any that waits."""
-
-    def queue(self, now: UnixMs) -> Queue:
-        """Return how many wait."""
-
     def purge(self, before: UnixMs) -> None:
         """Delete what fired before then and does not wait."""
+
+
+class WebhookRows(Protocol):
+    """Firings whose webhooks wait, inside one transaction."""
+
+    def is_due(self, now: UnixMs) -> bool:
+        """Say whether any may be sent now."""
+
+    def claim(self, now: UnixMs, wanted: Wanted) -> Sequence[Firing]:
+        """Return those of *wanted* that are due, and keep other transactions from them."""
+
+    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
+        """Let no further attempt be made of any of a signal."""
+
+    def queue(self) -> Queue:
+        """Return how many wait."""

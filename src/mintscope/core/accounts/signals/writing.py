@@ -26,6 +26,7 @@ class SignalWriter:
 
     holder           names this process
     emails_day_max   to one user
+    lease_ms         after so long without a word from it, another process takes over
     Raises ServiceUnavailable from every verb.
     """
 
@@ -33,13 +34,14 @@ class SignalWriter:
     clock: Clock
     holder: bytes
     emails_day_max: int
+    lease_ms: int = LEASE_MS
 
     async def take(self) -> SignalStanding | None:
         """Return where the evaluation stands if it is this process's turn."""
         now = self.clock.now()
         standing = await self.store.read(lambda rows: rows.turn.standing())
         is_ours = standing.holder == self.holder
-        if is_ours and standing.held_until > now + LEASE_MS // 2:
+        if is_ours and standing.held_until > now + self.lease_ms // 2:
             return standing
         if not is_ours and standing.held_until > now:
             return None
@@ -67,7 +69,7 @@ class SignalWriter:
         standing = rows.turn.standing()
         if standing.holder != self.holder and standing.held_until > now:
             return None
-        rows.turn.hold(self.holder, UnixMs(now + LEASE_MS))
+        rows.turn.hold(self.holder, UnixMs(now + self.lease_ms))
         return rows.turn.standing()
 
     def _leave(self, rows: AccountRows) -> None:

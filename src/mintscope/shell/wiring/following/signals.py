@@ -24,6 +24,7 @@ from mintscope.shell.config.signals import SignalsConfig
 from mintscope.shell.wiring.maintenance import running
 
 HOLDER_BYTES: Final = 8
+NOTING_MS: Final = 5 * SECOND_MS  # for what became of a webhook to be written down
 
 
 def make_signals(
@@ -60,7 +61,13 @@ def make_watcher(
     holder, emails_max = os.urandom(HOLDER_BYTES), config.emails_per_day_max
     return Watcher(
         reader=reader,
-        writer=SignalWriter(store=store, clock=clock, holder=holder, emails_day_max=emails_max),
+        writer=SignalWriter(
+            store=store,
+            clock=clock,
+            holder=holder,
+            emails_day_max=emails_max,
+            lease_ms=int(config.takeover_s * SECOND_MS),
+        ),
         evaluation=Evaluation(tracks=Tracks(config.mints_max)),
         clock=clock,
         wait=partial(asyncio.sleep, config.poll_interval_ms / 1000),
@@ -77,5 +84,6 @@ def make_sender(
         secrets=AccountSecrets.derive(pepper),
         clock=clock,
         retry_ms_max=config.webhook_retry_s * SECOND_MS,
+        lease_ms=int(config.webhook_timeout_s * SECOND_MS) + NOTING_MS,
     )
     return WebhookSender(deliveries=deliveries, post=post, clock=clock)

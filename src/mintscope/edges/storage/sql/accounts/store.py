@@ -81,7 +81,7 @@ class SqlEventRows(Table[int, Event]):
 
 def rows_of(db: Database) -> AccountRows:
     """Return the tables of *db*, inside a transaction."""
-    keys, emails = SqlApiKeyRows(db), SqlEmailRows(db)
+    keys, emails, firings = SqlApiKeyRows(db), SqlEmailRows(db), SqlFiringRows(db)
     return AccountRows(
         users=SqlUserRows(db),
         applications=SqlApplicationRows(db),
@@ -105,6 +105,7 @@ def rows_of(db: Database) -> AccountRows:
         watched=SqlWatchedRows(db),
         made=SqlMadeRows(db),
         signals=SqlSignalRows(db),
-        firings=SqlFiringRows(db),
+        firings=firings,
+        webhooks=firings,
         turn=SqlTurnRows(db),
     )

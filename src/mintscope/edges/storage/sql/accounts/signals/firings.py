@@ -1,4 +1,4 @@
-"""FiringRows."""
+"""FiringRows and WebhookRows."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -11,18 +11,23 @@ from mintscope.core.accounts.signals.signal import (
     NewFiring,
     Queue,
     SignalId,
+    Wanted,
 )
+from mintscope.edges.storage.database import marks
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
-CLAIM: Final = f"""due_at <= ? AND {IS_WAITING} ORDER BY due_at, id LIMIT ?
-/* FOR UPDATE OF signal_firing SKIP LOCKED */"""
+IS_DUE: Final = f"""
+SELECT EXISTS (SELECT 1 FROM signal_firing WHERE due_at <= ? AND {IS_WAITING})
+"""  # noqa: S608  a constant
+FAILING: Final = f"""
+SELECT signal FROM signal_firing WHERE {IS_WAITING} AND attempts > 0
+"""  # noqa: S608  a constant
 GIVE_UP: Final = f"""
 UPDATE signal_firing SET given_up_at = ?, reason = ? WHERE signal = ? AND {IS_WAITING}
 """  # noqa: S608  a constant
 QUEUE: Final = f"""
-SELECT count(*), coalesce(sum(CASE WHEN due_at <= ? THEN 1 ELSE 0 END), 0), min(fired_at)
-  FROM signal_firing WHERE {IS_WAITING}
+SELECT count(*), min(fired_at) FROM signal_firing WHERE {IS_WAITING}
 """  # noqa: S608  a constant
 PURGE: Final = f"""
 DELETE FROM signal_firing WHERE fired_at < ? AND NOT ({IS_WAITING})
@@ -30,7 +35,7 @@ DELETE FROM signal_firing WHERE fired_at < ? AND NOT ({IS_WAITING})
 
 
 class SqlFiringRows(Table[FiringId, Firing]):
-    """Implements FiringRows."""
+    """Implements FiringRows and WebhookRows."""
 
     NAME = "signal_firing"
     COLUMNS = Columns(
@@ -53,17 +58,32 @@ class SqlFiringRows(Table[FiringId, Firing]):
         condition = f"signal = ? AND id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
         return self._all(condition, signal_id, before, limit)
 
-    def claim(self, now: UnixMs, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* that wait and are due, and keep other transactions from them."""
-        return self._all(CLAIM, now, limit)
+    def is_due(self, now: UnixMs) -> bool:
+        """Say whether any may be sent now."""
+        return bool(self._db.execute(IS_DUE, (now,)).get)
+
+    def claim(self, now: UnixMs, wanted: Wanted) -> Sequence[Firing]:
+        """Return those of *wanted* that are due, and keep other transactions from them."""
+        without = [0, *wanted.without]  # no signal has the number 0
+        condition = f"due_at <= ? AND {IS_WAITING}"
+        ranked = f"""
+            SELECT id, row_number() OVER (PARTITION BY signal ORDER BY due_at, id) AS place
+              FROM signal_firing
+             WHERE {condition} AND signal NOT IN ({marks(without)})
+               AND signal {"" if wanted.are_failing else "NOT"} IN ({FAILING})
+        """  # noqa: S608  constants and marks
+        chosen = f"id IN (SELECT id FROM ({ranked}) AS ranked WHERE place <= ?)"  # noqa: S608
+        order = "ORDER BY due_at, id LIMIT ? /* FOR UPDATE OF signal_firing SKIP LOCKED */"
+        values = (now, *without, wanted.of_each, now, wanted.count)
+        return self._all(f"{chosen} AND {condition} {order}", *values)
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
         """Let no further attempt be made of any that waits."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
 
-    def queue(self, now: UnixMs) -> Queue:
+    def queue(self) -> Queue:
         """Return how many wait."""
-        return Queue(*self._db.execute(QUEUE, (now,)).get)
+        return Queue(*self._db.execute(QUEUE).get)
 
     def purge(self, before: UnixMs) -> None:
         """Delete what fired before then and does not wait."""
