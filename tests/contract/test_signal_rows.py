@@ -23,7 +23,7 @@ from mintscope.core.accounts.signals.signal import (
     Queue,
     SignalId,
     SignalRule,
-    Wanted,
+    DueWanted,
 )
 from mintscope.core.accounts.signals.turn import MintBase
 from mintscope.core.accounts.store import AccountRows, AccountStore
@@ -134,7 +134,7 @@ async def test_what_fired_is_told_by_the_page_and_claimed_by_its_turn(
     assert queue == Queue(waiting=4, oldest=at(1))
     assert not await there.read(lambda rows: rows.webhooks.is_due(at(9)))
     assert await there.read(lambda rows: rows.webhooks.is_due(at(10)))
-    wanted = Wanted(count=2, of_each=9)
+    wanted = DueWanted(count=2, of_each=9)
     due = await here.claim(lambda rows: rows.webhooks.claim(at(30), wanted))
     assert [each.firing_id for each in due] == [numbers[3], numbers[2]]
 
@@ -167,7 +167,7 @@ async def test_a_claim_is_shared_out_among_signals(two: tuple[AccountStore, Acco
     signals, numbers = await here.transact(write)
 
     async def claimed(**wanted: Any) -> list[FiringId]:
-        asked = Wanted(**{"count": 99, "of_each": 2, "without": [signals[0]], **wanted})
+        asked = DueWanted(**{"count": 99, "of_each": 2, "without": [signals[0]], **wanted})
         found = await here.claim(lambda rows: rows.webhooks.claim(at(30), asked))
         return [each.firing_id for each in found]
 
@@ -220,7 +220,9 @@ async def test_two_processes_claim_nothing_twice(two: tuple[AccountStore, Accoun
             rows.firings.insert(firing(signal_id, number), at(0))
 
     def lease(rows: AccountRows) -> list[FiringId]:
-        found = [each.firing_id for each in rows.webhooks.claim(at(1), Wanted(count=2, of_each=9))]
+        found = [
+            each.firing_id for each in rows.webhooks.claim(at(1), DueWanted(count=2, of_each=9))
+        ]
         for number in found:
             rows.firings.update(number, due_at=at(100))
         return found

@@ -18,7 +18,7 @@ from mintscope.core.accounts.signals.signal import (
     Queue,
     Signal,
     SignalId,
-    Wanted,
+    DueWanted,
 )
 from mintscope.core.accounts.signals.webhook import message_of, signed
 from mintscope.core.accounts.store import AccountRows, AccountStore
@@ -107,7 +107,7 @@ class Deliveries:
         parcels: list[Parcel] = []
         for is_failing in (False, True):
             count = min(most[is_failing], most[False] - len(parcels))
-            wanted = Wanted(
+            wanted = DueWanted(
                 count=count, of_each=OF_EACH_AT_ONCE, without=without, are_failing=is_failing
             )
             for firing in rows.webhooks.claim(now, wanted) if count > 0 else ():

@@ -161,7 +161,7 @@ class Queue(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DueWanted:
     """Which webhooks a process can send now.
 
     count        of them, at most
@@ -235,7 +235,7 @@ class WebhookRows(Protocol):
     def is_due(self, now: UnixMs) -> bool:
         """Say whether any may be sent now."""
 
-    def claim(self, now: UnixMs, wanted: Wanted) -> Sequence[Firing]:
+    def claim(self, now: UnixMs, wanted: DueWanted) -> Sequence[Firing]:
         """Return those of *wanted* that are due, and keep other transactions from them."""
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:

@@ -11,7 +11,7 @@ from mintscope.core.accounts.signals.signal import (
     NewFiring,
     Queue,
     SignalId,
-    Wanted,
+    DueWanted,
 )
 from mintscope.edges.storage.database import marks
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
@@ -62,7 +62,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         """Say whether any may be sent now."""
         return bool(self._db.execute(IS_DUE, (now,)).get)
 
-    def claim(self, now: UnixMs, wanted: Wanted) -> Sequence[Firing]:
+    def claim(self, now: UnixMs, wanted: DueWanted) -> Sequence[Firing]:
         """Return those of *wanted* that are due, and keep other transactions from them."""
         without = [0, *wanted.without]  # no signal has the number 0
         condition = f"due_at <= ? AND {IS_WAITING}"
