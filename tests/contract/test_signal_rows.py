@@ -17,13 +17,13 @@ from mintscope.core.accounts.holdings.made import MadeThing
 from mintscope.core.accounts.people.leaving import Leaving
 from mintscope.core.accounts.people.session import NewSession, Session
 from mintscope.core.accounts.signals.signal import (
+    DueWanted,
     FiringId,
     FiringKind,
     NewFiring,
     Queue,
     SignalId,
     SignalRule,
-    DueWanted,
 )
 from mintscope.core.accounts.signals.turn import MintBase
 from mintscope.core.accounts.store import AccountRows, AccountStore

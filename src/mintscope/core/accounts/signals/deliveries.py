@@ -13,12 +13,12 @@ from mintscope.base.time import HOUR_MS, MINUTE_MS, SECOND_MS
 from mintscope.core.accounts.mail.email import EmailKind, tell_owner
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signals.signal import (
+    DueWanted,
     Firing,
     FiringId,
     Queue,
     Signal,
     SignalId,
-    DueWanted,
 )
 from mintscope.core.accounts.signals.webhook import message_of, signed
 from mintscope.core.accounts.store import AccountRows, AccountStore

@@ -6,12 +6,12 @@ from typing import Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.signals.signal import (
+    DueWanted,
     Firing,
     FiringId,
     NewFiring,
     Queue,
     SignalId,
-    DueWanted,
 )
 from mintscope.edges.storage.database import marks
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
