@@ -13,7 +13,7 @@ from support.scenes.website import Website, served_website
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 LARGEST_PAINT_MS_MAX = 1_000
-WEIGHT_BYTES_MAX = 150_000
+WEIGHT_BYTES_MAX = 60_000
 PAINTED = """() => {
   new PerformanceObserver((list) => { window.painted = list.getEntries().at(-1).startTime; })
     .observe({ type: "largest-contentful-paint", buffered: true });

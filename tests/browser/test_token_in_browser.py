@@ -14,7 +14,7 @@ from support.scenes.token_market import BONE, RISKY, SOL, UNTRACKED, YOUNG, Toke
 from support.scenes.website import MINUTE_MS, Website, served_website
 
 PAINT_MS_MAX = 1_000
-WEIGHT_MAX = 150_000
+WEIGHT_MAX = 130_000  # of 150,000 that are allowed: room for what comes
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
 # that moves names.
 WATCH = """

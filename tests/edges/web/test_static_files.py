@@ -23,6 +23,7 @@ async def test_files_named_by_their_content_are_kept_for_ever(site: Website) -> 
         page = (await person.open("/sign-in")).text
         addresses = set(re.findall(r'(?:href|src)="(/static/[^"]+)"', page))
         assert len(addresses) >= 4
+        assert "htmx" not in page
         for address in addresses:
             response = await person.open(address)
             assert response.status_code == 200
@@ -118,6 +119,12 @@ def test_no_template_has_a_script_or_style_in_it(template: Path) -> None:
     )
     assert "| safe" not in text
     assert "autoescape" not in text
+
+
+def test_a_page_that_htmx_makes_quicker_takes_it() -> None:
+    users = {path.name for path in TEMPLATES if re.search(r"\shx-[a-z]+=", path.read_text())}
+    takers = {path.name for path in TEMPLATES if '"htmx.html"' in path.read_text()}
+    assert users == takers != set()
 
 
 def test_every_form_that_changes_something_carries_the_text_of_the_session() -> None:

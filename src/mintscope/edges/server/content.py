@@ -13,6 +13,7 @@ from mintscope.edges.server.response import AnyResponse, Header, Response
 
 BODY_BYTES_MIN: Final = 1_000
 LEVEL: Final = 4  # higher ones take twice the time for a hundredth of the size
+LEVEL_OF_FILES: Final = 9  # of what is compressed once and sent for ever
 GZIP: Final[Header] = (b"content-encoding", b"gzip")
 VARY: Final[Header] = (b"vary", b"Accept-Encoding")
 PACKED: Final[frozenset[Header]] = frozenset(
@@ -63,9 +64,9 @@ def is_known(request: Request, etag: bytes) -> bool:
     )
 
 
-def compress(body: bytes) -> bytes | None:
+def compress(body: bytes, level: int = LEVEL) -> bytes | None:
     """Return *body* compressed; None where that is not worth it."""
-    return gzip.compress(body, LEVEL, mtime=0) if len(body) >= BODY_BYTES_MIN else None
+    return gzip.compress(body, level, mtime=0) if len(body) >= BODY_BYTES_MIN else None
 
 
 def negotiate(request: Request, response: Response) -> None:

@@ -17,9 +17,9 @@ How a page is made
        `button(...)`.  Every text is escaped, a missing name is an error.  No script or style in a
        template: `static/`.  A moment is `moment(at)`, an age `time(at)`: `times.js` shows them in
        the reader's zone.
-    5. Pages work without scripts.  htmx may make them quicker: `hx-post` beside a form's own
-       action, with `hx-target` and `hx-select` naming the same element; the server sends whole
-       pages and knows nothing of it.
+    5. Pages work without scripts.  htmx may make them quicker: `htmx.html` in the block `scripts`,
+       and `hx-post` beside a form's own action, with `hx-target` and `hx-select` naming the same
+       element; the server sends whole pages and knows nothing of it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

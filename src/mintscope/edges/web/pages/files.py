@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Final
 
 from mintscope.base.errors import NotFound
-from mintscope.edges.server.content import compress, etag_of, version_of
+from mintscope.edges.server.content import LEVEL_OF_FILES, compress, etag_of, version_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header, Response
 from mintscope.edges.server.routes import Route
@@ -39,7 +39,9 @@ class StaticFiles:
         self._bodies = {file.name: file.read_bytes() for file in folder.iterdir()}
         self._versions = {name: version_of(body) for name, body in self._bodies.items()}
         self._etags = {name: etag_of(body) for name, body in self._bodies.items()}
-        self._gzipped = {name: compress(body) for name, body in self._bodies.items()}
+        self._gzipped = {
+            name: compress(body, LEVEL_OF_FILES) for name, body in self._bodies.items()
+        }
 
     def routes(self) -> list[Route]:
         """Return the routes of the files, and of the icon where browsers look by themselves."""

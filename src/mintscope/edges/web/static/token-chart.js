@@ -123,7 +123,9 @@ export class MovingChart {
     const add = (kind, options, pane) => this.chart.addSeries(kind, options, pane);
     const line = (name, pane, format, width = 1) =>
       add(LineSeries, { ...quiet, color: colour(name), lineWidth: width, priceFormat: format }, pane);
-    const plain = { type: "custom", minMove: 1, formatter: (value) => value.toFixed(0) };
+    // Of the scale nothing but the lines: the numbers between would run into theirs.
+    const isBetween = (value) => value % 10 === 0 && value !== 30 && value !== 70;
+    const plain = { type: "custom", minMove: 1, formatter: (v) => (isBetween(v) ? "" : v.toFixed(0)) };
     this.colours = { rise, fall, unsided: colour("--edge") };
     this.candles = add(CandlestickSeries, {
       upColor: rise, downColor: fall, wickUpColor: rise, wickDownColor: fall,
@@ -224,11 +226,17 @@ class LevelNames {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     context.font = `${0.6875 * rem}px ${colour("--sans")}`;
     context.fillStyle = colour("--quiet");
+    context.strokeStyle = colour("--surface");
+    context.lineWidth = 3;
+    context.lineJoin = "round";
     context.textAlign = "right";
     context.textBaseline = "middle";
     for (const [, name, price] of moving.levels) {
       const y = moving.candles.priceToCoordinate(price);
-      if (y !== null) context.fillText(name, mediaSize.width - 0.3 * rem, y - 0.5 * rem);
+      if (y === null) continue;
+      const place = [mediaSize.width - 0.3 * rem, y - 0.5 * rem];
+      context.strokeText(name, ...place);
+      context.fillText(name, ...place);
     }
   }
 }
