@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.listing.listed import Sort
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.mint_facts import MintFacts
 from support.fakes.facts import FACTS
@@ -104,6 +105,18 @@ async def test_it_is_sorted_and_what_has_no_value_comes_last(listed: Service) ->
         "sort=pressure_h1&order=asc": ["SOL", "USDC", "USDT"],
     }
     assert {query: await symbols(listed, query) for query in orders} == orders
+
+
+@pytest.mark.parametrize("sort", Sort)
+async def test_pages_of_each_sort_have_every_token_once(listed: Service, sort: Sort) -> None:
+    found: list[str] = []
+    query = f"sort={sort}&limit=1"
+    while len(found) < len(NAMES):
+        data = (await listed.client.get(f"{PATH}?{query}")).json()["data"]
+        found += [token["mint"] for token in data["tokens"]]
+        query = f"sort={sort}&limit=1&cursor={data['nextCursor']}"
+    assert set(found) == set(NAMES)
+    assert data["nextCursor"] is None
 
 
 async def test_it_finds_parts_of_names_in_any_case_and_the_beginning_of_a_mint(

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import msgspec
@@ -11,7 +11,9 @@ import pytest
 from mcp_types import CallToolResult
 from starlette.types import ASGIApp
 
+from mintscope.client.calls import verbs
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.market.listing.listed import Sort
 from mintscope.edges.mcp.tools import TOOLS, ToolCost
 from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
@@ -81,6 +83,8 @@ async def test_tools_say_what_they_cost_and_what_they_take(service: Service, app
         assert ("max_usd" in each.input_schema["properties"]) is not is_free
         assert each.output_schema is not None
         assert "components/schemas" not in str(each.output_schema)
+    search = listed["search_tokens"].input_schema["properties"]
+    assert set(search["sort"]["enum"]) == set(Sort) == set(get_args(verbs.Sort))
     token = listed["get_token"].input_schema
     assert token["required"] == ["mint"]
     assert "REUSE THE SAME KEY" in str(listed["buy_credits"].description)

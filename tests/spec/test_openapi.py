@@ -1,5 +1,6 @@
 """GET /openapi.json"""
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
 CREDENTIALS = {"email": "agent@example.org", "applicationSecret": "svc_app_" + "0" * 64}
+VERB = re.compile(r"([a-z]+)(?:[A-Z][a-z]*|[0-9]+)+$")
 PATHS = {
     "/v1/token/{tokenAddress}",
     "/v1/tokens/batch",
@@ -74,6 +76,20 @@ def references(node: Any) -> set[str]:
 
 async def test_it_names_every_route_but_its_own(document: dict[str, Any]) -> None:
     assert set(document["paths"]) == PATHS
+
+
+async def test_each_operation_has_a_clear_name_of_its_own(document: dict[str, Any]) -> None:
+    """One style, for those who make a client of it: camelCase, a verb and what it is done to."""
+    names = [way["operationId"] for ways in document["paths"].values() for way in ways.values()]
+    verbs = {VERB.match(name)[1] for name in names}  # type: ignore[index]  # each begins with one
+
+    assert len(set(names)) == len(names)
+    assert verbs == {
+        "add", "apply", "buy", "cap", "change", "confirm", "delete", "deposit", "exchange", "get",
+        "link", "list", "make", "open", "remove", "rename", "renew", "rotate", "test", "unlink",
+        "withdraw",
+    }  # fmt: skip
+    assert {"getToken", "listTokens", "openStream", "buyCredits"} <= set(names)
 
 
 async def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:

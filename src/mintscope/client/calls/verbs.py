@@ -26,7 +26,10 @@ from mintscope.client.results.series import (
     SwapsPage,
 )
 
-Sort: TypeAlias = Literal["volume", "change", "age", "price", "rsi_h1", "pressure_h1"]
+Sort: TypeAlias = Literal[
+    "volume", "change", "age", "price",
+    "change_m5", "change_h1", "market_cap", "rsi_h1", "pressure_h1",
+]  # fmt: skip
 Timeframe: TypeAlias = Literal["m1", "m5", "m15", "h1", "h4", "d1"]
 ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
 IndicatorName: TypeAlias = Literal[
@@ -66,7 +69,7 @@ def batch(mints: Sequence[str]) -> ApiCall[BatchReports]:
 class TokenQuery(TypedDict, total=False):
     """Which tokens.
 
-    sort     what of: the volume or the change of a day, the age, or the price
+    sort     by what, as GET /v1/tokens says; of a day where no other span is named
     order    "asc": the least first
     limit    how many a page holds, up to 100
     """

@@ -1,6 +1,6 @@
 """`mintscope search`: the tokens that a service follows."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 import typer
@@ -25,7 +25,7 @@ def search(
     ] = "",
     sort: Annotated[
         verbs.Sort,
-        typer.Option(metavar="FIELD", help="By volume, change, age, price, rsi_h1 or pressure_h1."),
+        typer.Option(metavar="FIELD", help=f"One of {', '.join(get_args(verbs.Sort))}."),
     ] = "volume",
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many.")] = 20,
     patience_s: Patience = PATIENCE_S,

@@ -223,7 +223,7 @@ def _sale_operations(sales: CreditRoutes) -> list[Operation]:
             refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
         ),
         Operation(
-            "POST", "/v1/credits/purchase", sales.buy, wire.Purchase,
+            "POST", "/v1/credits/purchase", sales.buy_credits, wire.Purchase,
             "Buy credits: on a new credit token, or for the credential that is sent along",
             description=texts.PURCHASE,
             refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE), status=201,
@@ -238,13 +238,13 @@ def _balance_operations(v1: V1, sales: CreditRoutes) -> list[Operation]:
     # fmt: off
     return [
         Operation(
-            "GET", "/v1/credits/balance", v1.get_balance, wire.Balance,
+            "GET", "/v1/credits/balance", v1.get_credit_balance, wire.Balance,
             "Credits left on a credit token, or to the user of an API key",
             description=texts.BALANCE,
             refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
         ),
         Operation(
-            "GET", "/v1/credits/history", sales.get_history, wire.History,
+            "GET", "/v1/credits/history", sales.get_credit_history, wire.History,
             "Where the credits of a credit token, or of the user of an API key, came from and went",
             description=texts.HISTORY,
             refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
@@ -257,7 +257,7 @@ def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:
     # fmt: off
     return [
         Operation(
-            "POST", "/v1/credits/rotate", rotate.rotate, wire.Rotated,
+            "POST", "/v1/credits/rotate", rotate.rotate_credits, wire.Rotated,
             "Move all credits to a new token, on the old one or a signed challenge",
             description=texts.ROTATE, takes_key=True,
             refusals=(
@@ -268,7 +268,7 @@ def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:
             status=201, proofs=(("creditToken",), ()), body=wire.Proof,
         ),
         Operation(
-            "POST", "/v1/credits/rotate/challenge", rotate.challenge, wire.Challenge,
+            "POST", "/v1/credits/rotate/challenge", rotate.make_rotation_challenge, wire.Challenge,
             "A text whose signature proves to be the wallet that paid",
             description=texts.CHALLENGE,
             refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),

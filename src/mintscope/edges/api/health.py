@@ -54,7 +54,7 @@ class HealthRoutes:
             Operation(
                 "GET",
                 "/healthz",
-                self.get_healthz,
+                self.get_liveness,
                 Alive,
                 "Whether the process answers",
                 description=ALIVE,
@@ -63,7 +63,7 @@ class HealthRoutes:
             Operation(
                 "GET",
                 "/readyz",
-                self.get_readyz,
+                self.get_readiness,
                 Health,
                 "Whether the service can do its work",
                 description=READY,
@@ -77,7 +77,7 @@ class HealthRoutes:
         results = await self._checked()
         return self._response(request, _health(results))
 
-    async def get_readyz(self, request: Request) -> Response:
+    async def get_readiness(self, request: Request) -> Response:
         """Answer 200 if every vital check passes, else 503 naming those that do not."""
         await self.probe_limit.pass_through(request)
         results = await self._checked()
@@ -91,7 +91,7 @@ class HealthRoutes:
             raise ServiceUnavailable("not ready; " + "; ".join(failing))
         return self._response(request, _health(results))
 
-    async def get_healthz(self, request: Request) -> Response:
+    async def get_liveness(self, request: Request) -> Response:
         """Answer 200: the event loop turns."""
         await self.probe_limit.pass_through(request)
         return self._response(request, Alive(status="alive"))

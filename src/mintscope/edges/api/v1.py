@@ -131,7 +131,7 @@ class V1:
         fresh = self.freshness.headers(slot=slot, age_ms=age_ms, cache=CHECKED)
         return (*fresh, (b"etag", report.tag))
 
-    async def get_balance(self, request: Request) -> Response:
+    async def get_credit_balance(self, request: Request) -> Response:
         """Endpoint 4: the credits left, 0 included."""
         balance = await self.gate.balance(await self.gate.admit(request))
         return success(request, Balance(balance=balance), at=self.clock.now())

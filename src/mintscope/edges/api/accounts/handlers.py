@@ -73,7 +73,7 @@ class AccountRoutes:
     addresses: ClientAddresses
     clock: Clock
 
-    async def apply(self, request: Request) -> Response:
+    async def apply_for_key(self, request: Request) -> Response:
         """Endpoint 5: take an application and show its secret, once; mistakes do not count."""
         await self.everything.pass_through(request)
         form = parse_form(await read_fields(request))
@@ -101,7 +101,7 @@ class AccountRoutes:
         await evenly(self.signup.confirm_by_code(email, secret, code))
         return _response(request, 200, Confirmed(message=CONFIRMED))
 
-    async def application_status(self, request: Request) -> Response:
+    async def get_application_status(self, request: Request) -> Response:
         """Tell how far an application is, without spending an attempt at the exchange."""
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)

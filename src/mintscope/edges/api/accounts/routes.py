@@ -74,7 +74,7 @@ def _applying(accounts: AccountRoutes) -> Sequence[Operation]:
     # fmt: off
     return [
         Operation(
-            "POST", "/api/public/beta-signup", accounts.apply, wire.BetaSignedUp,
+            "POST", "/api/public/beta-signup", accounts.apply_for_key, wire.BetaSignedUp,
             "Apply for an API key", description=texts.APPLY, takes_key=True,
             refusals=(*EVERY_ROUTE, ErrorCode.DUPLICATE_APPLICATION), status=201,
             body=wire.BetaSignup, error_format=BOTH_SHAPES,
@@ -87,7 +87,7 @@ def _applying(accounts: AccountRoutes) -> Sequence[Operation]:
             body=wire.Confirmation, error_format=BOTH_SHAPES,
         ),
         Operation(
-            "POST", "/api/auth/application-status", accounts.application_status, wire.Standing,
+            "POST", "/api/auth/application-status", accounts.get_application_status, wire.Standing,
             "How far an application is", description=texts.STATUS,
             refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS, ErrorCode.ACCOUNT_NOT_FOUND),
             body=wire.Credentials, error_format=BOTH_SHAPES,

@@ -95,7 +95,7 @@ class RotateRoutes:
     rate_limit: RateLimit
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
 
-    async def challenge(self, request: Request) -> Response:
+    async def make_rotation_challenge(self, request: Request) -> Response:
         """Write the text that a wallet must sign; nothing is looked up, nothing is stored."""
         await self.gate.admit(request)
         merchant = self._expect_merchant()
@@ -110,7 +110,7 @@ class RotateRoutes:
         challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
         return success(request, challenge, at=now)
 
-    async def rotate(self, request: Request) -> Response:
+    async def rotate_credits(self, request: Request) -> Response:
         """Move all credits of a token to a new one, which is answered once."""
         caller = await self.gate.admit(request)
         merchant = self._expect_merchant()

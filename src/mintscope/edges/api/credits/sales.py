@@ -70,7 +70,7 @@ class CreditRoutes:
             ]
         return success(request, bundles, at=self.clock.now())
 
-    async def buy(self, request: Request) -> Response:
+    async def buy_credits(self, request: Request) -> Response:
         """Endpoint 3: check, settle, hand out; what a credential sent along spends is topped up."""
         caller = await self.gate.admit(request)
         bundle = _bundle(request)
@@ -111,7 +111,7 @@ class CreditRoutes:
             )
         return Purchase(token=settled.token, credits=purchase.credits, price_paid=paid)
 
-    async def get_history(self, request: Request) -> Response:
+    async def get_credit_history(self, request: Request) -> Response:
         """Tell what moved the balance of a credit token or a user, newest first."""
         account = self.gate.payer(await self.gate.admit(request)).account
         nothing = Statement(balance=0, spent=0, entries=[])

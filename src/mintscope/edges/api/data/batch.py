@@ -71,7 +71,7 @@ class BatchRoute:
         return Operation(
             "POST",
             PATH,
-            self.read,
+            self.get_token_batch,
             ReportBatch,
             "Reports of up to 50 tokens: a credit for each that is delivered",
             description=texts.BATCH,
@@ -95,7 +95,7 @@ class BatchRoute:
             body=MintList,
         )
 
-    async def read(self, request: Request) -> Response:
+    async def get_token_batch(self, request: Request) -> Response:
         """Admit, parse, sell what there is for as many credits, respond."""
         caller = await self.v1.gate.admit(request)
         mints = _mints(request, await request.body())

@@ -218,7 +218,8 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
 
 def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
     """Return the fields of a query; their schemas say what each is."""
-    fields = schemas_of((shape,))[1][shape.__name__]
+    components = schemas_of((shape,))[1]
+    fields, examples = components[shape.__name__], Examples(components)
     required = fields.get("required", ())
     return [
         {
@@ -226,9 +227,17 @@ def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
             "in": "query",
             "required": name in required,
             "description": field.get("description", ""),
-            "schema": {key: value for key, value in field.items() if key != "description"},
+            "schema": _of_field(field, examples.resolved(field)),
         }
         | ({"example": field["examples"][0]} if "examples" in field else {})
         | ({"style": "form", "explode": False} if field.get("type") == "array" else {})
         for name, field in fields["properties"].items()
     ]
+
+
+def _of_field(field: Schema, resolved: Schema) -> Schema:
+    """Return the schema of *field*, what it refers to written out."""
+    own = {key: value for key, value in field.items() if key not in {"description", "$ref"}}
+    if "$ref" in field:
+        own |= {key: resolved[key] for key in ("type", "enum") if key in resolved}
+    return own

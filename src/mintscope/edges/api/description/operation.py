@@ -143,5 +143,6 @@ class Operation(Route):
 
     @property
     def name(self) -> str:
-        """Its name among all operations."""
-        return str(self.endpoint.__name__)
+        """Its name among all operations: that of what answers, as programs write names."""
+        verb, *words = str(self.endpoint.__name__).split("_")
+        return verb + "".join(map(str.capitalize, words))

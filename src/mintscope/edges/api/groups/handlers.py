@@ -80,7 +80,7 @@ class GroupRoutes:
             raise NotFound
         return self._groups(request, left)
 
-    async def add_mint(self, request: Request) -> Response:
+    async def add_group_mint(self, request: Request) -> Response:
         """Put a mint on a watchlist, unless it is there."""
         holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
         watchlist_id, mint = _watchlist_id(request), mint_of(request.path_params["mint"])
@@ -89,7 +89,7 @@ class GroupRoutes:
             raise BadRequest(TOO_MANY_MINTS)
         return self._group(request, None if isinstance(added, WatchDenied) else added)
 
-    async def remove_mint(self, request: Request) -> Response:
+    async def remove_group_mint(self, request: Request) -> Response:
         """Take a mint off a watchlist."""
         holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
         watchlist_id, mint = _watchlist_id(request), mint_of(request.path_params["mint"])

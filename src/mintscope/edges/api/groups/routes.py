@@ -63,13 +63,13 @@ def _of_mints(groups: GroupRoutes) -> list[Operation]:
     # fmt: off
     return [
         Operation(
-            "PUT", "/v1/groups/{groupId}/mints/{mint}", groups.add_mint, wire.FilledGroup,
+            "PUT", "/v1/groups/{groupId}/mints/{mint}", groups.add_group_mint, wire.FilledGroup,
             "Put a mint on a watchlist", description=texts.ADD,
             refusals=OF_A_MINT, proofs=KEY,
         ),
         Operation(
-            "DELETE", "/v1/groups/{groupId}/mints/{mint}", groups.remove_mint, wire.FilledGroup,
-            "Take a mint off a watchlist", description=texts.REMOVE,
+            "DELETE", "/v1/groups/{groupId}/mints/{mint}", groups.remove_group_mint,
+            wire.FilledGroup, "Take a mint off a watchlist", description=texts.REMOVE,
             refusals=OF_A_MINT, proofs=KEY,
         ),
     ]

@@ -69,7 +69,7 @@ class AccountCreditRoutes:
         holdings = await self.credits.holdings(holder.key.user_id)
         return success(request, _holdings(holder, holdings), at=self.clock.now())
 
-    async def cap_key(self, request: Request) -> Response:
+    async def cap_api_key(self, request: Request) -> Response:
         """Lower what a key may spend in a month."""
         holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
         key_id, asked = _key_id(request), await read_body(request, NewCap)
@@ -81,7 +81,7 @@ class AccountCreditRoutes:
         answer = CappedKey(key_id=key_id, month_credits_max=capped.month_credits_max)
         return success(request, answer, at=self.clock.now())
 
-    async def deposit(self, request: Request) -> Response:
+    async def deposit_credits(self, request: Request) -> Response:
         """Move credits of a credit token into the account of the user."""
         holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
         asked, key = await read_body(request, DepositOrder), idempotency_key(request)
@@ -96,7 +96,7 @@ class AccountCreditRoutes:
         )
         return success(request, receipt, at=self.clock.now())
 
-    async def withdraw(self, request: Request) -> Response:
+    async def withdraw_credits(self, request: Request) -> Response:
         """Move credits of the user to a new credit token, which is answered once."""
         holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
         asked, key = await read_body(request, WithdrawalOrder), idempotency_key(request)

@@ -57,20 +57,20 @@ def _of_credits(held: AccountCreditRoutes) -> list[Operation]:
             refusals=EVERY_ROUTE, proofs=KEY,
         ),
         Operation(
-            "PATCH", "/v1/account/keys/{keyId}", held.cap_key, wire.CappedKey,
+            "PATCH", "/v1/account/keys/{keyId}", held.cap_api_key, wire.CappedKey,
             "Lower what an API key may spend in a calendar month, or set a cap where there is none",
             description=texts.CAP,
             refusals=(*WITH_BODY, ErrorCode.OWNER_ONLY, ErrorCode.NOT_FOUND), proofs=KEY,
             body=wire.NewCap,
         ),
         Operation(
-            "POST", "/v1/account/credits/deposit", held.deposit, wire.DepositReceipt,
+            "POST", "/v1/account/credits/deposit", held.deposit_credits, wire.DepositReceipt,
             "Move credits of a credit token into the account",
             description=texts.DEPOSIT, takes_key=True, refusals=MOVE, proofs=KEY,
             body=wire.DepositOrder,
         ),
         Operation(
-            "POST", "/v1/account/credits/withdraw", held.withdraw, wire.WithdrawalReceipt,
+            "POST", "/v1/account/credits/withdraw", held.withdraw_credits, wire.WithdrawalReceipt,
             "Move credits of the account to a new credit token",
             description=texts.WITHDRAW, takes_key=True, refusals=MOVE, status=201,
             proofs=KEY, body=wire.WithdrawalOrder,
@@ -88,7 +88,7 @@ def _of_wallets(wallets: WalletRoutes) -> list[Operation]:
             description=texts.WALLETS, refusals=EVERY_ROUTE, proofs=KEY,
         ),
         Operation(
-            "POST", "/v1/account/wallets/challenge", wallets.challenge_wallet, Challenge,
+            "POST", "/v1/account/wallets/challenge", wallets.make_wallet_challenge, Challenge,
             "A text whose signature links a wallet",
             description=texts.CHALLENGE, refusals=WITH_BODY, proofs=KEY,
             body=wire.LinkRequest,

@@ -73,7 +73,7 @@ class WalletRoutes:
         holder = await self.gate.authorize(request, Scope.WALLETS_READ)
         return self._linked(request, await self.wallets.of_user(holder.key.user_id))
 
-    async def challenge_wallet(self, request: Request) -> Response:
+    async def make_wallet_challenge(self, request: Request) -> Response:
         """Write the text that the wallet must sign; nothing is stored."""
         holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
         wallet = _wallet((await read_body(request, LinkRequest)).wallet)

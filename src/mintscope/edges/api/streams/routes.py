@@ -53,7 +53,7 @@ class StreamRoute:
         return Operation(
             "GET",
             PATH,
-            self.open,
+            self.open_stream,
             StreamEvents,
             "Price and indicators as they change: a credit for each token and started minute",
             description=STREAM,
@@ -79,7 +79,7 @@ class StreamRoute:
             media_type=CONTENT_TYPE.decode(),
         )
 
-    async def open(self, request: Request) -> PushedResponse:
+    async def open_stream(self, request: Request) -> PushedResponse:
         """Admit, parse, see that there is something to tell, take the first minute, begin."""
         caller = await self.v1.gate.admit(request)
         mints, since = self._mints(request), _since(request)

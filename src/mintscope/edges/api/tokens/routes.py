@@ -10,7 +10,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import BadRequest, ErrorCode, InsufficientData
 from mintscope.base.limits import Limit
 from mintscope.base.primitives import Mint
-from mintscope.core.market.listing.listed import ListPlace, ListQuestion, Sort, TokenLists
+from mintscope.core.market.listing.listed import ListPlace, ListQuestion, TokenLists
 from mintscope.core.market.listing.names import cleaned
 from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
@@ -98,7 +98,7 @@ class TokenRoutes:
                 refusals=served, query=ListQuery,
             ),
             Operation(
-                "GET", f"{about}/metadata", self.get_metadata, Metadata,
+                "GET", f"{about}/metadata", self.get_token_metadata, Metadata,
                 "What the chain says of a token: supply, authorities, extensions",
                 description=METADATA,
                 refusals=(
@@ -107,7 +107,7 @@ class TokenRoutes:
                 ),
             ),
             Operation(
-                "GET", f"{about}/icon.svg", self.get_icon, str,
+                "GET", f"{about}/icon.svg", self.get_token_icon, str,
                 "A picture of the token, drawn from the bytes of its mint", description=ICON,
                 refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, *counted), media_type="image/svg+xml",
                 is_conditional=True,
@@ -123,7 +123,7 @@ class TokenRoutes:
         page = listed.page(
             ListQuestion(
                 text=cleaned(asked.query) or "",
-                sort=Sort(asked.sort),
+                sort=asked.sort,
                 is_rising=asked.order == "asc",
                 limit=asked.limit,
                 after=_place(asked),
@@ -137,7 +137,7 @@ class TokenRoutes:
         )
         return success(request, data, at=self.clock.now())
 
-    async def get_metadata(self, request: Request) -> Response:
+    async def get_token_metadata(self, request: Request) -> Response:
         """Answer what the token is."""
         await self.limit.pass_through(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -146,7 +146,7 @@ class TokenRoutes:
             raise InsufficientData(UNREAD)
         return success(request, metadata_of(mint, facts), at=self.clock.now())
 
-    async def get_icon(self, request: Request) -> Response:
+    async def get_token_icon(self, request: Request) -> Response:
         """Answer the picture, of any mint: it says nothing of whether it is tracked."""
         await self.limit.pass_through(request)
         picture = icon_of(mint_of(request.path_params["tokenAddress"]))

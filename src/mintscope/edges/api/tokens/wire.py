@@ -6,7 +6,7 @@ import msgspec
 
 from mintscope.base.primitives import about
 from mintscope.base.solana import WSOL
-from mintscope.core.market.listing.listed import ListLine
+from mintscope.core.market.listing.listed import ListLine, Sort
 from mintscope.core.market.report import Price
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.api.wire import Wire
@@ -26,13 +26,14 @@ class ListQuery(Wire):
         ),
     ] = ""
     sort: Annotated[
-        Literal["volume", "change", "age", "price", "rsi_h1", "pressure_h1"],
+        Sort,
         msgspec.Meta(
-            description="By the volume or the change of a day, how long it is tracked, the price in"
-            " USD, RSI of h1, or the bought share of what was traded within an hour. Tokens that"
-            " have no such value come last."
+            description="By the volume or the change of a day, the change of five minutes or of an"
+            " hour, how long it is tracked, the price in USD, the market cap, RSI of h1, or the"
+            " bought share of what was traded within an hour. Tokens that have no such value come"
+            " last."
         ),
-    ] = "volume"
+    ] = Sort.VOLUME
     order: Annotated[
         Literal["asc", "desc"], msgspec.Meta(description="The least first, or the most.")
     ] = "desc"
