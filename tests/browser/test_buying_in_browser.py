@@ -6,15 +6,23 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
-import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Dialog, Route, expect
 
-from support.scenes.payments.shopfront import BrowserWallet, Shopfront, shopfront
+from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.buyers import (
+    balance,
+    begin,
+    choose,
+    forgive,
+    lose,
+    lose_before,
+    secret_of,
+    state,
+)
 from support.scenes.people.page_checks import look_at
-from support.scenes.service import bearer
 from support.scenes.website import MINUTE_MS
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -44,62 +52,11 @@ async def buyer(chromium: Browser, shop: Shopfront) -> AsyncIterator[Visitor]:
         yield visitor
 
 
-async def begin(visitor: Visitor, wallet: BrowserWallet, bundle: int = 10) -> None:
-    """Open the page of *bundle* with *wallet* in the browser, and choose it."""
-    await wallet.enter(visitor.page)
-    await visitor.open(f"/buy/{bundle}")
-    await choose(visitor)
-
-
-async def choose(visitor: Visitor) -> None:
-    await visitor.page.get_by_role("button", name="Test wallet").click()
-
-
-async def state(visitor: Visitor, expected: str) -> None:
-    await expect(visitor.page.locator("#purchase")).to_have_attribute("data-state", expected)
-
-
-async def secret_of(visitor: Visitor) -> str:
-    await state(visitor, "bought")
-    return await visitor.page.locator("#secret").inner_text()
-
-
-async def balance(shop: Shopfront, secret: str) -> int:
-    async with httpx.AsyncClient() as client:
-        answer = await client.get(f"{shop.site.origin}/v1/credits/balance", headers=bearer(secret))
-    return int(answer.json()["data"]["balance"])
-
-
-async def lose(route: Route) -> None:
-    """Let a payment through, and lose the answer."""
-    if route.request.method == "POST":
-        await route.fetch()
-        await route.abort("aborted")
-    else:
-        await route.continue_()
-
-
-async def lose_before(route: Route) -> None:
-    """Lose a payment before it arrives."""
-    if route.request.method == "POST":
-        await route.abort("aborted")
-    else:
-        await route.continue_()
-
-
 async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
     """Expect one payment for ten credits since *before*, on chain and in the books."""
     assert shop.world.received() - before == PRICES[10]
     assert await balance(shop, secret) == 10
     assert await shop.world.audit() == []
-
-
-def forgive(visitor: Visitor, *statuses: int) -> None:
-    """Forget that the page was refused with *statuses*, which it must have been."""
-    for status in statuses:
-        told = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
-        assert told, f"expected an answer of {status}; there were {visitor.mishaps}"
-        visitor.mishaps[:] = [each for each in visitor.mishaps if each not in told]
 
 
 async def test_each_bundle_is_bought_copied_and_spent(chromium: Browser, shop: Shopfront) -> None:
@@ -375,8 +332,9 @@ async def test_a_buyer_may_choose_usdc(chromium: Browser, tmp_path: Path) -> Non
     ):
         wallet = shop.wallet("buyer", usdc_atoms=10**6)
         await wallet.enter(visitor.page)
-        await visitor.open("/buy/10")
-        await visitor.page.get_by_role("link", name="Rather pay in USDC").click()
+        await visitor.open("/pricing")
+        await visitor.page.get_by_role("link", name="Buy 10 credits").click()
+        await visitor.page.get_by_role("link", name="USDC 0.025").click()
         await choose(visitor)
         await state(visitor, "bought")
 

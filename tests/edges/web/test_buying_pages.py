@@ -4,6 +4,7 @@ import asyncio
 import re
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,13 +12,14 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 from solders.message import MessageV0, to_bytes_versioned
-from solders.pubkey import Pubkey
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from mintscope.edges.web.sales.pricing import COSTS
+from mintscope.base.solana import USDC
+from mintscope.edges.api.description.operation import Operation
 from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.web_person import ALICE, MALLORY, Person, where, words
+from support.scenes.service import credit_token
 from support.scenes.website import Website
 
 KEY: Final = "a-key-that-was-made-in-the-browser"
@@ -199,6 +201,36 @@ async def test_credits_go_to_who_is_signed_in_and_no_other_hears_of_them(
     assert shop.site.rows("SELECT balance FROM credit_account WHERE owner IS NOT NULL") == [(10,)]
 
 
+async def test_a_credit_token_is_topped_up_once_and_only_who_shows_it_hears_of_it(
+    shop: Shopfront, person: Person
+) -> None:
+    token, other = credit_token(1), credit_token(2)
+    for each in (token, other):
+        await shop.site.ledger.issue(each, 3, "")
+    payment = signed(await unsigned(person, shop.world.buyer), shop.world.buyer)
+
+    async def top_up(shown: str) -> httpx.Response:
+        sent = {"transaction": payment, "key": KEY, "into": "top-up"}
+        return await person.send("/buy/10", sent, authorization=f"Bearer {shown}")
+
+    for shown in ("", "svc_credit_unknown"):
+        early = await top_up(shown)
+        assert (early.status_code, state_of(early)) == (403, "not-shown")
+    assert shop.payments() == []
+    for _ in range(2):
+        response = await top_up(token)
+        assert (response.status_code, state_of(response)) == (200, "topped-up")
+        assert "13 credits are on it now" in words(response)
+        assert token not in response.text
+    for shown in ("", other):
+        late = await top_up(shown)
+        assert (late.status_code, state_of(late)) == (200, "arrived")
+        assert "13" not in words(late).partition("Your order")[0]
+    assert state_of(await pay(person, payment)) == "used"
+    assert (shop.world.received(), shop.credits_issued()) == (PRICE, 16)
+    assert await shop.world.audit() == []
+
+
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
@@ -226,22 +258,34 @@ async def test_other_sites_and_other_sizes_buy_nothing(person: Person) -> None:
         assert (await person.open(f"/buy/{size}")).status_code == 404
 
 
-async def test_prices_are_those_of_the_api(shop: Shopfront, person: Person) -> None:
-    page, api = words(await person.open("/pricing")), httpx.ASGITransport(shop.site.api)
-    async with httpx.AsyncClient(transport=api, base_url="http://shop.example") as client:
-        bundles = (await client.get("/v1/credits/bundles")).json()["data"]["bundles"]
-    for each in bundles:
-        tokens = f"{each['price'] / 10**6:f}".rstrip("0")
-        assert f"{each['credits']} credits" in page
-        assert f"${float(each['priceUsd']):.2f}"[:4] in page
-        assert f"{tokens} SCOPE" in page
+async def test_prices_are_those_of_the_api_in_every_token(tmp_path: Path) -> None:
+    async with shopfront(tmp_path, served=False, takes_usdc=True) as shop, Person(shop.site) as one:
+        shop.price.usd = Decimal("0.5")
+        page, api = words(await one.open("/pricing")), httpx.ASGITransport(shop.site.api)
+        chosen = words(await one.open(f"/buy/10?asset={USDC}"))
+        async with httpx.AsyncClient(transport=api, base_url="http://shop.example") as client:
+            data = (await client.get("/v1/credits/bundles")).json()["data"]
+    for own, usdc in zip(data["bundles"], data["also"][0]["bundles"], strict=True):
+        assert own["price"] == 2 * usdc["price"]
+        in_own, in_usdc = (f"{each['price'] / 10**6:f}".rstrip("0") for each in (own, usdc))
+        assert f"${float(own['priceUsd']):.2f}"[:4] in page
+        assert f"{own['credits']} credits" in page
+        assert f"{in_own} SCOPE {in_usdc} USDC" in page
+    assert "$0.0025 or 0.005 SCOPE or 0.0025 USDC" in page
+    assert "SCOPE 0.05 USDC 0.025" in chosen
+    assert f"--asset {USDC}" in chosen
 
 
-async def test_every_call_that_has_a_price_exists(shop: Shopfront) -> None:
-    called = [call.split() for _, call, _, _ in COSTS if "/v1/" in call]
-    router = shop.site.api.router
-    for _method, path in called:
-        assert path.replace("{mint}", str(Pubkey.default())) in router
+async def test_what_each_call_costs_is_what_the_routes_say(shop: Shopfront, person: Person) -> None:
+    page = words(await person.open("/pricing"))
+    operations = [each for each in shop.site.api.router if isinstance(each, Operation)]
+    charged = [each for each in operations if each.is_charged]
+    untold = [each for each in operations if not each.is_charged and each.tag != "Market data"]
+
+    assert {"/v1/token/{tokenAddress}", "/v1/credits/purchase"} < {each.path for each in charged}
+    for each in charged:
+        assert f"{each.method} {each.path} {each.cost}" in page
+    assert f"{len(untold)} more calls" in page
 
 
 async def test_where_nothing_is_sold_nothing_can_be_bought(site: Website) -> None:

@@ -24,6 +24,7 @@ How a page is made
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 from mintscope.base.clock import Clock
@@ -45,6 +46,7 @@ from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
 from mintscope.edges.web.alerts.alerts import AlertPages
 from mintscope.edges.web.docs.docs import DocsPages
+from mintscope.edges.web.docs.reference import Reference
 from mintscope.edges.web.endpoints import PageEndpoints
 from mintscope.edges.web.factors.second_factor import FactorPages
 from mintscope.edges.web.factors.sign_in import SecondStepPages
@@ -125,16 +127,10 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield LinkPages(people, parts.signup)
         yield KeyPages(parts.keys, parts.credits, origin=origins[0])
         yield AccountPages(people)
-        yield PricingPages(parts.sales)
-        if parts.sales is not None:
-            yield BuyPages(parts.sales, parts.credits, origin=origins[0])
-        if parts.ledger is not None:
-            yield StatementPages(parts.credits, parts.ledger)
+        yield from _sale_pages(parts, origins[0])
         yield AddressPages(parts.addresses)
         yield FactorPages(parts.factors)
         yield LeavingPages(parts.leaving, parts.credits)
-        if parts.describe is not None:
-            yield DocsPages(parts.describe, origin=origins[0])
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:
@@ -161,6 +157,28 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
     if features.has_people:
         yield WatchlistPages(parts.watchlists, lines)
         yield AlertPages(parts.signals, parts.signal_tests)
+
+
+def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
+    """Yield what tells people of the API: its prices, how to pay them, its documentation."""
+    read_reference = None if parts.describe is None else _reader(parts.describe)
+    yield PricingPages(parts.sales, read_reference)
+    if parts.ledger is not None:
+        yield StatementPages(parts.credits, parts.ledger)
+        if parts.sales is not None:
+            yield BuyPages(parts.sales, parts.credits, parts.ledger, origin=origin)
+    if read_reference is not None:
+        yield DocsPages(read_reference, origin=origin)
+
+
+def _reader(describe: Callable[[], Mapping[str, Any]]) -> Callable[[], Reference]:
+    """Return what reads the document of *describe* once, when it is first asked for."""
+
+    @cache
+    def read() -> Reference:
+        return Reference(describe())
+
+    return read
 
 
 def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced

@@ -102,6 +102,7 @@ class PageEndpoints:
                 query_params=query,
                 form=form,
                 next_path=self._own_page(form.text("next") or query.text("next")),
+                bearer=request.bearer() or "",
             )
         )
         if isinstance(response, Pushed):

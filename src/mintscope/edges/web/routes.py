@@ -25,6 +25,8 @@ class PageRequest:
     form          the fields of a POST
     session       None without one
     browser       where it comes from
+    bearer        the credential of the Authorization header, which pages are sent by one purchase
+                  alone: a top-up; "" without
     next_path     the page of this site to go to when done: from `next`, never another site's
     """
 
@@ -35,6 +37,7 @@ class PageRequest:
     query_params: FormData = field(default_factory=FormData)
     form: FormData = field(default_factory=FormData)
     next_path: str = START
+    bearer: str = ""
 
     @property
     def signed_in(self) -> Session:

@@ -1,8 +1,7 @@
 """The pages of the documentation: guides, a page for each endpoint, what each number means."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from mintscope.base.errors import NotFound
@@ -23,17 +22,17 @@ TRIED_AREAS: Final = ("Market data", "Watchlists", "Service")
 class DocsPages:
     """The pages below `/docs`.
 
-    describe   returns the OpenAPI document of the API that is served beside them
+    read_reference   returns what the API that is served beside them says of itself
     """
 
-    def __init__(self, describe: Callable[[], Mapping[str, Any]], *, origin: str) -> None:
-        self._describe = describe
+    def __init__(self, read_reference: Callable[[], Reference], *, origin: str) -> None:
+        self._read_reference = read_reference
         self._origin = origin
         self._programs: dict[str, tuple[ExampleProgram, ...]] = {}
 
-    @cached_property
+    @property
     def _reference(self) -> Reference:
-        return Reference(self._describe())
+        return self._read_reference()
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""

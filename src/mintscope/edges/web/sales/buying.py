@@ -8,51 +8,42 @@ with the signed payment, so that a page that is lost asks for the same answer ag
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from solders.pubkey import Pubkey
 
-from mintscope.base.errors import (
-    BadRequest,
-    InvalidBundle,
-    NotFound,
-    PriceUnavailable,
-    ServiceUnavailable,
-)
+from mintscope.base.errors import BadRequest, MissingToken, PriceUnavailable, ServiceUnavailable
+from mintscope.base.primitives import CreditAccount
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
-from mintscope.core.checkout.merchant import AcceptedToken
 from mintscope.core.checkout.proposal import NotProposed, Proposal
 from mintscope.core.checkout.refusal import CheckoutRefused
+from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.payments.demand import Credits, Wanted
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import TopUp
-from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, parse_bundle
 from mintscope.core.payments.protocol.headers import IDENTIFIER_PATTERN
-from mintscope.core.payments.protocol.requirement import MAINNET, TOKEN_PROGRAM
 from mintscope.edges.web.pages.page import Page, PageResponse
 from mintscope.edges.web.routes import PageRequest, PageRoute, get, post
 from mintscope.edges.web.sales import words
-from mintscope.edges.web.sales.pricing import usd_text
+from mintscope.edges.web.sales.choice import BundleChoice, Into, choice_of, facts_of, token_of
 from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.edges.web.sales.words import Told, tokens_text
-
-ACCOUNT: Final = "account"
-TOKEN: Final = "token"  # noqa: S105  a credit token, not a password
-DECIMALS_USUAL: Final = 6  # of the command line
-# The chain's name among wallets: theirs are not those of CAIP-2.
-CHAINS: Final = {
-    MAINNET: "solana:mainnet",
-    "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1": "solana:devnet",
-    "solana:4uhcVJyU9pJkvQyS88uRDiswHScCeY3Z": "solana:testnet",
-}
 
 
 class BuyPages:
     """The pages under `/buy`."""
 
-    def __init__(self, sales: CreditSales, credits_: AccountCredits, *, origin: str) -> None:
+    def __init__(
+        self,
+        sales: CreditSales,
+        credits_: AccountCredits,
+        ledger: CreditLedger,
+        *,
+        origin: str,
+    ) -> None:
         self._sales = sales
         self._credits = credits_
+        self._ledger = ledger
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
@@ -64,112 +55,101 @@ class BuyPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show what the bundle costs now, and how it can be paid for."""
-        bundle, told = _bundle(request), None
+        choice, told = choice_of(request), None
         try:
             await self._sales.expect_open()
         except ServiceUnavailable:
             told = words.PAUSED
-        facts = await self._facts(request, bundle)
+        facts = await self._facts(choice)
         if facts["amount"] is None:
             told = words.NO_PRICE
         return Page("sales/buy.html", facts | {"told": told})
 
     async def propose(self, request: PageRequest) -> PageResponse:
         """Write out the payment for the wallet that is connected."""
-        bundle, key = _bundle(request), _key(request)
-        payer, asset = _wallet(request), self._token(request).terms.asset
+        choice, key, payer = choice_of(request), _key(request), _wallet(request)
+        chosen = token_of(choice, await self._sales.priced()).token
         try:
-            found = await self._sales.propose(bundle, payer, key, asset)
+            found = await self._sales.propose(choice.bundle, payer, key, chosen.terms.asset)
         except PriceUnavailable:
-            return await self._tell(request, bundle, words.NO_PRICE)
+            return await self._tell(choice, words.NO_PRICE)
         except ServiceUnavailable:
-            return await self._tell(request, bundle, words.PAUSED)
+            return await self._tell(choice, words.PAUSED)
         if isinstance(found, NotProposed):
-            return await self._tell(request, bundle, words.NOT_PROPOSED[found])
-        facts = await self._facts(request, bundle)
+            return await self._tell(choice, words.NOT_PROPOSED[found])
+        facts = await self._facts(choice)
         return Page("sales/approve.html", facts | _proposed(payer, found))
 
     async def pay(self, request: PageRequest) -> PageResponse:
         """Take the signed payment, and hand out what it has bought; likewise when it is lost."""
-        bundle, key = _bundle(request), _key(request)
+        choice, key = choice_of(request), _key(request)
         transaction = _transaction(request)
-        into_account = request.form.text("into") == ACCOUNT
-        if into_account and request.session is None:
-            return await self._tell(request, bundle, words.SIGNED_OUT)
-
-        async def wanted() -> Wanted:
-            if not into_account:
-                return Credits(bundle.credits)
-            account = await self._credits.open(request.signed_in.user.user_id)
-            return TopUp(credits=bundle.credits, account=account)
-
+        if request.form.text("into") == Into.ACCOUNT and request.session is None:
+            return await self._tell(choice, words.SIGNED_OUT)
         try:
             settled = await self._sales.pay(
-                bundle, transaction, key=key, address=request.browser.address, wanted=wanted
+                choice.bundle,
+                transaction,
+                key=key,
+                address=request.browser.address,
+                wanted=lambda: self._wanted(request, choice),
             )
+        except MissingToken:
+            return await self._tell(choice, words.NOT_SHOWN)
         except CheckoutRefused as refused:
-            return await self._tell(request, bundle, words.told_of(refused.cause))
+            return await self._tell(choice, words.told_of(refused.cause))
         except PriceUnavailable:
-            return await self._tell(request, bundle, words.NO_PRICE_YET)
-        return await self._hand_out(request, bundle, settled)
+            return await self._tell(choice, words.NO_PRICE_YET)
+        return await self._hand_out(request, choice, settled)
+
+    async def _wanted(self, request: PageRequest, choice: BundleChoice) -> Wanted:
+        """Return what is paid for.  Raises MissingToken for a top-up of nothing."""
+        count = choice.bundle.credits
+        if choice.into is Into.TOKEN:
+            return Credits(count)
+        if choice.into is Into.ACCOUNT:
+            account = await self._credits.open(request.signed_in.user.user_id)
+            return TopUp(credits=count, account=account)
+        topped_up = await self._ledger.find(request.bearer)
+        if topped_up is None:
+            raise MissingToken("expected a credit token that this service has issued")
+        return TopUp(credits=count, account=topped_up)
 
     async def _hand_out(
-        self, request: PageRequest, bundle: Bundle, settled: Settled
+        self, request: PageRequest, choice: BundleChoice, settled: Settled
     ) -> PageResponse:
-        """Show the credit token, or that the credits are in the account of this person."""
-        facts = await self._facts(request, bundle)
+        """Show the new credit token, or to whom they belong that the credits have come."""
+        facts = await self._facts(choice)
         facts |= {"secret": settled.token, "signature": settled.payment.signature, "balance": 0}
-        if not isinstance(settled.payment.purchase, TopUp):
+        purchase = settled.payment.purchase
+        if not isinstance(purchase, TopUp):
             return Page("sales/bought.html", facts)
-        if request.session is None:
-            return await self._tell(request, bundle, words.ON_ANOTHER)
-        user_id = request.session.user.user_id
-        if settled.payment.purchase.account != await self._credits.find(user_id):
-            return await self._tell(request, bundle, words.ON_ANOTHER)
-        holdings = await self._credits.holdings(user_id)
-        return Page("sales/bought.html", facts | {"balance": holdings.balance})
+        if purchase.account != await self._own_account(request, choice):
+            is_top_up = choice.into is Into.TOP_UP
+            return await self._tell(choice, words.ON_TOKEN if is_top_up else words.ON_ANOTHER)
+        balance = await self._ledger.balance(purchase.account)
+        return Page("sales/bought.html", facts | {"balance": balance})
 
-    async def _tell(self, request: PageRequest, bundle: Bundle, told: Told) -> Page:
-        facts = await self._facts(request, bundle)
+    async def _own_account(
+        self, request: PageRequest, choice: BundleChoice
+    ) -> CreditAccount | None:
+        """Return the account of the credit token that is shown, or of who is signed in."""
+        if choice.into is Into.TOP_UP:
+            return await self._ledger.find(request.bearer)
+        if request.session is None:
+            return None
+        return await self._credits.find(request.session.user.user_id)
+
+    async def _tell(self, choice: BundleChoice, told: Told) -> Page:
+        facts = await self._facts(choice)
         symbol, amount = facts["symbol"], facts["amount"] or "Some"
         text = told.text.format(symbol=symbol, amount=amount)
         told = told._replace(title=told.title.format(symbol=symbol), text=text)
         return Page("sales/outcome.html", facts | {"told": told}, status=told.status)
 
-    def _token(self, request: PageRequest) -> AcceptedToken:
-        """Return the token that is asked for; the payment token, where none is."""
-        asked = request.form.text("asset") or request.query_params.text("asset")
-        return self._sales.merchant.payment_token(asked)
-
-    async def _facts(self, request: PageRequest, bundle: Bundle) -> dict[str, Any]:
-        """Return what every page about *bundle* tells; *amount* is None without a price."""
-        merchant = self._sales.merchant
-        token = self._token(request)
-        terms, amount, most = token.terms, None, None
-        try:
-            price_list = await token.price_cache.price_list()
-        except PriceUnavailable:
-            pass  # the price in USD stands
-        else:
-            price = price_list.price(bundle).price
-            amount = tokens_text(price, terms.decimals)
-            most = tokens_text(-(-price * 11 // 10), terms.decimals).replace(",", "")
-        return {
-            "bundle": bundle,
-            "sizes": [each.credits for each in BUNDLES],
-            "usd": usd_text(bundle),
-            "usd_per_credit": f"{bundle.usd_per_credit.normalize():f}",
-            "amount": amount,
-            "most": most,
-            "into": _into(request),
-            "symbol": token.symbol,
-            "others": [each for each in merchant.payment_tokens if each is not token],
-            "terms": terms,
-            "chain": CHAINS.get(terms.network, terms.network),
-            "has_usual_terms": (terms.decimals, terms.token_program, terms.network)
-            == (DECIMALS_USUAL, TOKEN_PROGRAM, MAINNET),
-            "origin": self._origin,
-        }
+    async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
+        """Return what every page of a purchase tells."""
+        return facts_of(choice, await self._sales.priced()) | {"origin": self._origin}
 
 
 def _proposed(payer: Pubkey, found: Proposal) -> dict[str, Any]:
@@ -178,20 +158,6 @@ def _proposed(payer: Pubkey, found: Proposal) -> dict[str, Any]:
         "wallet": str(payer),
         "amount": tokens_text(found.requirement.amount, found.requirement.terms.decimals),
     }
-
-
-def _into(request: PageRequest) -> str:
-    """Return where the credits go: into the account of who is signed in, unless asked not to."""
-    asked = request.form.text("into") or request.query_params.text("into")
-    return TOKEN if request.session is None or asked == TOKEN else ACCOUNT
-
-
-def _bundle(request: PageRequest) -> Bundle:
-    """Return the bundle that the path names.  Raises NotFound."""
-    try:
-        return parse_bundle(request.path_params["bundle"])
-    except InvalidBundle:
-        raise NotFound from None
 
 
 def _key(request: PageRequest) -> str:

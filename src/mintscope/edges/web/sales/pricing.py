@@ -1,41 +1,32 @@
 """What everything costs: bundles of credits, single requests, and errors, which cost nothing."""
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from mintscope.base.errors import PriceUnavailable
 from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD, Bundle, PriceList
+from mintscope.edges.web.docs.reference import DescribedEndpoint, Reference
 from mintscope.edges.web.pages.page import Page, PageResponse
 from mintscope.edges.web.routes import PageRequest, PageRoute, get
-from mintscope.edges.web.sales.selling import CreditSales
+from mintscope.edges.web.sales.selling import CreditSales, PricedToken
 from mintscope.edges.web.sales.words import tokens_text
 
-# What is asked for, how much of it one price buys, and the price in credits; the table of the page.
-COSTS: Final = (
-    ("Report of a token", "GET /v1/token/{mint}", "price, indicators, pressure", "1"),
-    (
-        "Reports of many",
-        "POST /v1/tokens/batch",
-        "up to 50 tokens; those delivered count",
-        "1 each",
-    ),
-    ("Candles", "GET /v1/token/{mint}/candles", "a page of up to 1,000", "1"),
-    ("Indicators over time", "GET /v1/token/{mint}/indicators", "a page of up to 1,000", "1"),
-    ("Swaps", "GET /v1/token/{mint}/swaps", "a page of up to 500", "1"),
-    ("Stream", "GET /v1/stream", "each token, each started minute", "1"),
-    ("List and search", "GET /v1/tokens", "every token that is followed", "free"),
-    ("Facts of a mint", "GET /v1/token/{mint}/metadata", "supply, authorities, risks", "free"),
-    ("Everything else", "demo, account, watchlists", "all that is not listed", "free"),
-    ("Any error", "4xx and 5xx", "unknown token, stale data, too fast, our fault", "free"),
-)
+FREE: Final = "free"
+# What of the free endpoints is told one by one: what people come for.
+TOLD_AREA: Final = "Market data"
 
 
 class PricingPages:
-    """The page at `/pricing`."""
+    """The page at `/pricing`.
 
-    def __init__(self, sales: CreditSales | None) -> None:
+    sales            None where nothing is for sale
+    read_reference   returns what the API says of itself; None where there is no API beside
+    """
+
+    def __init__(
+        self, sales: CreditSales | None, read_reference: Callable[[], Reference] | None
+    ) -> None:
         self._sales = sales
+        self._read_reference = read_reference
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -43,37 +34,56 @@ class PricingPages:
 
     async def show(self, _request: PageRequest) -> PageResponse:
         """Show what everything costs now."""
-        price_list, symbol, beside = None, "", ""
-        if self._sales is not None:
-            token, *others = self._sales.merchant.payment_tokens
-            beside = "".join(f" or {each.symbol}" for each in others)
-            symbol = token.symbol
-            with suppress(PriceUnavailable):  # prices in USD stand
-                price_list = await token.price_cache.price_list()
-        request = None if price_list is None else _tokens(price_list.request, price_list)
+        priced = [] if self._sales is None else await self._sales.priced()
+        quoted = [each.quote.observed_at for _, each in priced if each is not None]
         facts: dict[str, Any] = {
-            "bundles": [_line(bundle, price_list) for bundle in BUNDLES],
+            "bundles": [_line(bundle, priced) for bundle in BUNDLES],
             "request_usd": f"{REQUEST_USD.normalize():f}",
-            "request_tokens": request,
-            "quoted_at": None if price_list is None else price_list.quote.observed_at,
-            "symbol": symbol,
-            "beside": beside,
+            "request_amounts": _amounts(priced, lambda price_list: price_list.request),
+            "quoted_at": min(quoted, default=None),
+            "symbols": [token.symbol for token, _ in priced],
+            "unpriced": [token.symbol for token, price_list in priced if price_list is None],
             "is_sold": self._sales is not None,
-            "costs": COSTS,
         }
-        return Page("sales/pricing.html", facts)
+        return Page("sales/pricing.html", facts | self._costs())
+
+    def _costs(self) -> dict[str, Any]:
+        """Return what the API says that each call costs; *others* are free and not told of."""
+        if self._read_reference is None:
+            return {"costs": [], "others": [], "other_count": 0}
+        areas = self._read_reference().areas
+        charged = [each for area in areas for each in area.endpoints if each.cost != FREE]
+        free = {area.name: [each for each in area.endpoints if each.cost == FREE] for area in areas}
+        told: list[DescribedEndpoint] = free.pop(TOLD_AREA, [])
+        return {
+            "costs": charged + told,
+            "others": [name for name, endpoints in free.items() if endpoints],
+            "other_count": sum(map(len, free.values())),
+        }
 
 
-def _line(bundle: Bundle, price_list: PriceList | None) -> dict[str, Any]:
-    """Return what the table says of *bundle*; *tokens* is None without a price."""
-    atoms = None if price_list is None else price_list.price(bundle).price
+def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
+    """Return what the table says of *bundle*."""
     return {
         "credits": bundle.credits,
         "discount_percent": bundle.discount_percent,
         "usd": usd_text(bundle),
         "usd_per_credit": f"{bundle.usd_per_credit.normalize():f}",
-        "tokens": None if price_list is None or atoms is None else _tokens(atoms, price_list),
+        "amounts": _amounts(priced, lambda price_list: price_list.price(bundle).price),
     }
+
+
+def _amounts(
+    priced: Sequence[PricedToken], atoms: Callable[[PriceList], int]
+) -> list[tuple[str, str | None]]:
+    """Return each token's symbol and what *atoms* says in it; None without a price."""
+    return [
+        (
+            token.symbol,
+            None if price_list is None else tokens_text(atoms(price_list), price_list.decimals),
+        )
+        for token, price_list in priced
+    ]
 
 
 def usd_text(bundle: Bundle) -> str:
@@ -81,7 +91,3 @@ def usd_text(bundle: Bundle) -> str:
     text = f"{bundle.usd.normalize():f}"
     whole, _, cents = text.partition(".")
     return f"{whole}.{cents:0<2}"
-
-
-def _tokens(atoms: int, price_list: PriceList) -> str:
-    return tokens_text(atoms, price_list.decimals)

@@ -1,23 +1,32 @@
 """Where people at a browser pay: the same checkout as for programs."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from solders.pubkey import Pubkey
 
+from mintscope.base.errors import PriceUnavailable
 from mintscope.base.primitives import Mint
 from mintscope.core.checkout.checkout import Checkout
-from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.checkout.merchant import AcceptedToken, Merchant
 from mintscope.core.checkout.order import Order, bundle_order
 from mintscope.core.checkout.proposal import NotProposed, Proposal, propose
 from mintscope.core.payments.demand import Wanted
 from mintscope.core.payments.outcome import Settled
-from mintscope.core.payments.pricing.price_list import Bundle
+from mintscope.core.payments.pricing.price_list import Bundle, PriceList
 from mintscope.core.payments.protocol.envelope import open_envelope
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.protocol.requirement import SCHEME, Resource, Terms
 from mintscope.core.payments.protocol.verify import transferred
+
+
+class PricedToken(NamedTuple):
+    """A token that payments are taken in; *price_list* is None while it has no reliable price."""
+
+    token: AcceptedToken
+    price_list: PriceList | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +41,10 @@ class CreditSales:
     merchant: Merchant
     resource: Callable[[Bundle], Resource]
     expect_open: Callable[[], Awaitable[None]]
+
+    async def priced(self) -> Sequence[PricedToken]:
+        """Return every token that is taken, the payment token first."""
+        return [PricedToken(each, await _price_list(each)) for each in self.merchant.payment_tokens]
 
     async def propose(
         self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint
@@ -84,3 +97,10 @@ class CreditSales:
             if each.terms.treasury in envelope.accounts:
                 terms = each.terms
         return terms, transferred(envelope) or 0
+
+
+async def _price_list(token: AcceptedToken) -> PriceList | None:
+    try:
+        return await token.price_cache.price_list()
+    except PriceUnavailable:
+        return None

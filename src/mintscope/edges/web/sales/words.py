@@ -13,8 +13,9 @@ class Told(NamedTuple):
     """What a page says, and what its script does then.
 
     state       `refused`: over, nothing was paid; `waiting`: the same payment is sent again;
-                `used`: over, it was paid for before; `again`: nothing was signed yet
-    retry_s     after how long it is sent again
+                `used`: over, it was paid for before; `again`: nothing was signed yet;
+                `arrived`: over, and `not-shown`: what is topped up is not in the page
+    retry_s     after how long the same payment is sent again; 0: it is not
     """
 
     state: str
@@ -170,6 +171,22 @@ ON_ANOTHER: Final = Told(
     "The credits are in another account",
     "This payment has arrived. Its credits are in the account of the person who was signed in here"
     " when it was paid.",
+)
+ON_TOKEN: Final = Told(
+    "arrived",
+    200,
+    "Your payment has arrived",
+    "Its credits are on the credit token that was in this page when you paid. Paste it to see them;"
+    " nothing is to be paid again.",
+)
+NOT_SHOWN: Final = Told(
+    "not-shown",
+    403,
+    "Your payment has not arrived",
+    "The credit token that it is for is not in this page. Paste it on the page of credits, and the"
+    " purchase goes on with the same payment. Else nothing is paid: it is void after three"
+    " minutes.",
+    5,
 )
 SIGNED_OUT: Final = Told(
     "signed-out",

@@ -4,21 +4,30 @@
 // Before a signed payment leaves this page it is kept in the browser's storage, with the key that
 // proves whose it is. A page that is opened again finds it and sends it again: the same payment
 // with the same key is one purchase, however often it is sent. While one is kept, none is begun.
+//
+// A credit token that is topped up is sent with the payment, in the header Authorization, and is
+// not kept: of it, only the last digits are, which are a checksum and no secret. A page that has no
+// such credit token asks without, and is told whether the payment has arrived.
 "use strict";
 
-(() => {
+const Purchase = (() => {
   const SLOT = "mintscope.purchase";
   const LOST_RETRY_MS = 3000;
   // A payment that was sent, and refused after the connection was lost, may still land: until then.
   const DOUBT_MS = 180000;
-  const sayings = document.getElementById("sayings");
-  if (!sayings) return;
-  const { bundle, into, chain, asset } = sayings.dataset;
+  const CHECKSUM_LENGTH = 8;
+  const TOP_UP = "top-up";
+  const UNDER_WAY = [
+    "connecting", "preparing", "approve", "sending", "lost", "waiting", "not-shown",
+  ];
+  let toppedUp = null; // the credit token that is topped up
   let abandon = () => {}; // gives up what the wallet was asked
   let askNow = () => {}; // ends a pause
   let isUnsaved = false; // a credit token is on the page, and nowhere else
 
   const panel = () => document.getElementById("purchase");
+  const sayings = () => document.getElementById("sayings");
+  const markOf = (token) => token?.slice(-CHECKSUM_LENGTH) ?? null;
 
   function settle(shown) {
     for (const each of shown.querySelectorAll("[data-with-script]")) each.hidden = false;
@@ -27,21 +36,26 @@
 
   // Shows what the page itself says.
   function say(name) {
-    const said = sayings.querySelector(`[data-says="${name}"]`).content.cloneNode(true);
+    const said = sayings().querySelector(`[data-says="${name}"]`).content.cloneNode(true);
     panel().replaceChildren(said);
     panel().dataset.state = name;
     settle(panel());
   }
 
   // Sends a form; returns the #purchase of the answer, null if it has none. Throws without answer.
-  async function post(path, fields) {
-    const body = new URLSearchParams(fields);
-    const answer = await fetch(path, { method: "POST", body, headers: { Accept: "text/html" } });
+  async function post(path, fields, headers = {}) {
+    const answer = await fetch(path, {
+      method: "POST", body: new URLSearchParams(fields), headers: { Accept: "text/html", ...headers },
+    });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     return page.getElementById("purchase");
   }
 
+  // Shows *part*, unless it says what is shown: whoever types elsewhere is not disturbed.
   function show(part) {
+    const isNews = part.dataset.state !== panel().dataset.state
+      || part.textContent !== panel().textContent;
+    if (!isNews) return;
     panel().replaceWith(document.adoptNode(part));
     settle(panel());
   }
@@ -90,6 +104,8 @@
   }
 
   async function begin(wallet) {
+    const { bundle, into, chain, asset } = sayings().dataset;
+    const mark = into === TOP_UP ? markOf(toppedUp) : null;
     say("connecting");
     let account;
     try {
@@ -103,25 +119,26 @@
     const { address } = account;
     let answer;
     try {
-      answer = await post(`/buy/${bundle}/terms`, { wallet: address, key, asset });
+      answer = await post(`/buy/${bundle}/terms`, { wallet: address, key, asset, into });
     } catch {
       return say("offline");
     }
     if (!answer) return say("unavailable");
     show(answer);
     if (answer.dataset.state !== "approve") return undefined;
-    const signed = await sign(wallet, account, bytesOf(panel().dataset.transaction));
+    const signed = await sign(wallet, account, chain, bytesOf(panel().dataset.transaction));
     if (!signed) return undefined;
     if (kept()) return say("elsewhere");
     const purchase = {
-      key, bundle, into, asset, transaction: textOf(signed), signedAt: Date.now(), isLost: false,
+      key, bundle, into, asset, mark, transaction: textOf(signed), signedAt: Date.now(),
+      isLost: false,
     };
     keep(purchase);
     return send(purchase);
   }
 
   // The signed transaction; nothing where there is none, and the page says why.
-  async function sign(wallet, account, transaction) {
+  async function sign(wallet, account, chain, transaction) {
     let stop = () => {};
     try {
       return await unlessAbandoned(
@@ -139,6 +156,12 @@
     }
   }
 
+  // The credit token that *purchase* tops up, if it is in this page.
+  function proofOf({ into, mark }) {
+    const isShown = into === TOP_UP && toppedUp !== null && markOf(toppedUp) === mark;
+    return isShown ? { Authorization: `Bearer ${toppedUp}` } : {};
+  }
+
   // Sends the kept payment until it is known what became of it.
   async function send(purchase) {
     say("sending");
@@ -146,7 +169,8 @@
       let answer = null;
       try {
         const { key, transaction, into, asset } = purchase;
-        answer = await post(`/buy/${purchase.bundle}`, { key, transaction, into, asset });
+        const fields = { key, transaction, into, asset };
+        answer = await post(`/buy/${purchase.bundle}`, fields, proofOf(purchase));
       } catch {
         // No answer: it may have arrived.
       }
@@ -154,7 +178,7 @@
       const mayLand = purchase.isLost && Date.now() - purchase.signedAt < DOUBT_MS;
       if (answer && !(state === "refused" && mayLand)) {
         show(answer);
-        if (state !== "waiting") return end(state);
+        if (!answer.dataset.retryS) return end(state);
       } else {
         purchase.isLost = true;
         keep(purchase);
@@ -173,7 +197,8 @@
   }
 
   function end(state) {
-    if (state === "refused" || state === "deposited") forget();
+    if (["refused", "deposited", "topped-up", "arrived"].includes(state)) forget();
+    document.dispatchEvent(new CustomEvent("purchase-ended", { detail: state }));
     isUnsaved = state === "bought";
     const box = panel().querySelector("[data-kept]");
     if (!box) return;
@@ -197,7 +222,7 @@
     cancel: () => abandon(),
     ask: () => askNow(),
     download,
-    forget: () => { forget(); location.assign(`/buy/${bundle}`); },
+    forget: () => { forget(); location.assign(`/buy/${sayings().dataset.bundle}`); },
   };
 
   document.addEventListener("click", (event) => {
@@ -218,7 +243,34 @@
     panel().querySelector("[data-no-wallet]").hidden = Wallets.found.length > 0;
   }
 
-  if (panel().dataset.state === "choose" && !canKeep()) say("no-storage");
-  else if (canKeep() && kept()) send(kept());
-  else setTimeout(() => Wallets.watch(listWallets));
+  // Lets a purchase be made, or goes on with the one that is kept. *token* is topped up by it.
+  function start(token = null) {
+    toppedUp = token;
+    if (canKeep() && kept()) return send(kept());
+    for (const each of panel().querySelectorAll("[data-with-script]")) each.hidden = false;
+    if (panel().dataset.state === "choose" && !canKeep()) return say("no-storage");
+    return setTimeout(() => Wallets.watch(listWallets));
+  }
+
+  if (sayings()) {
+    const needsToken = sayings().dataset.into === TOP_UP && !(canKeep() && kept());
+    if (needsToken) location.replace("/credits?of=token");
+    else start();
+  }
+
+  return {
+    start,
+    // The purchase that is kept; null without one.
+    kept: () => (canKeep() ? kept() : null),
+    markOf,
+    isUnderWay: () => UNDER_WAY.includes(panel()?.dataset.state),
+    // Asks again at once if *token* is the one that the kept purchase tops up.
+    goOn(token) {
+      if (markOf(token) !== kept()?.mark) return;
+      toppedUp = token;
+      askNow();
+    },
+    // Knows of no credit token any more.
+    wipe() { toppedUp = null; },
+  };
 })();

@@ -68,7 +68,19 @@
     if (deposited) deposited.value = text;
     found.hidden = false;
     document.getElementById("balance-title").focus();
+    TopUp.shown(text);
     return undefined;
+  }
+
+  // What a top-up has changed; the focus stays where it is.
+  async function lookAgain() {
+    if (found.hidden) return;
+    try {
+      history = await ask("/v1/credits/history", { headers: bearer() });
+      draw();
+    } catch (error) {
+      tell("pasted", error.message);
+    }
   }
 
   function draw() {
@@ -161,7 +173,8 @@
   }
 
   async function rotate() {
-    tell("rotate", "");
+    tell("rotate", TopUp.isUnderWay() ? "It is being topped up: finish that first." : "");
+    if (TopUp.isUnderWay()) return;
     const token = pasted.value.trim();
     // The same key again after a lost answer: the same new credit token, not another one.
     if (!rotations.has(token)) rotations.set(token, key());
@@ -182,6 +195,7 @@
     isUnsaved = true;
     for (const each of OTHERS) document.getElementById(each)?.toggleAttribute("hidden", true);
     found.hidden = true;
+    TopUp.close();
     moved.hidden = false;
     document.getElementById("new-title").focus();
   }
@@ -199,7 +213,7 @@
 
   async function prove(wallet) {
     tell("lost", "");
-    const purchase = document.getElementById("purchase").value.trim();
+    const purchase = document.getElementById("paid-by").value.trim();
     if (!/^[1-9A-HJ-NP-Za-km-z]{64,88}$/.test(purchase)) {
       return tell("lost", "Expected the signature of a transaction: 64 to 88 digits of base58.");
     }
@@ -251,6 +265,7 @@
 
   const ACTIONS = {
     look, rotate, csv, done,
+    "top-up": () => TopUp.begin(pasted.value.trim()),
     download: () => save(
       "mintscope-credit-token.txt", "text/plain",
       `${document.getElementById("secret").textContent}\n`,
@@ -266,7 +281,9 @@
     moved.querySelector('[data-action="done"]').disabled = !kept.checked;
   });
   addEventListener("beforeunload", (event) => { if (isUnsaved) event.preventDefault(); });
+  document.addEventListener("purchase-ended", lookAgain);
   addEventListener("pagehide", () => {
+    TopUp.close();
     pasted.value = "";
     if (deposited) deposited.value = "";
     history = null;
@@ -274,4 +291,5 @@
     document.getElementById("secret").textContent = "";
   });
   Wallets.watch(listWallets);
+  TopUp.resume();
 })();

@@ -8,7 +8,7 @@ const Wallets = (() => {
   const EVENTS = "standard:events";
   const SIGN = "solana:signTransaction";
   const found = [];
-  let told = () => {};
+  const watchers = new Set();
 
   function isUsable(wallet) {
     return wallet && typeof wallet.name === "string"
@@ -18,16 +18,20 @@ const Wallets = (() => {
       && (wallet.features[SIGN].supportedTransactionVersions ?? [0]).includes(0);
   }
 
+  function tellAll() {
+    for (const tell of watchers) tell();
+  }
+
   function register(...wallets) {
     for (const wallet of wallets) {
       if (isUsable(wallet) && !found.includes(wallet)) found.push(wallet);
     }
-    told();
+    tellAll();
     return () => {
       for (const wallet of wallets) {
         if (found.includes(wallet)) found.splice(found.indexOf(wallet), 1);
       }
-      told();
+      tellAll();
     };
   }
 
@@ -56,7 +60,7 @@ const Wallets = (() => {
       return item;
     },
     // Calls *tell* now, and when wallets come and go.
-    watch(tell) { told = tell; tell(); },
+    watch(tell) { watchers.add(tell); tell(); },
     // The account that pays on *chain*; undefined if the wallet gives none.
     async connect(wallet, chain) {
       const { accounts } = await wallet.features[CONNECT].connect();

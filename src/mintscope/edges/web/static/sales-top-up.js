@@ -1,0 +1,79 @@
+// A credit token that was pasted is topped up in this page: the pages of a purchase are shown here,
+// so that it never leaves. Their links are followed here, too.
+"use strict";
+
+const TopUp = (() => {
+  const place = document.getElementById("top-up");
+  let token = null;
+  let here = ""; // the page of the purchase that is shown
+
+  // Shows the page of a purchase at *address*, and what is kept of one goes on.
+  async function open(address) {
+    const mark = Purchase.kept()?.mark ?? Purchase.markOf(token);
+    let page;
+    try {
+      const answer = await fetch(address, { headers: { Accept: "text/html" } });
+      page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    } catch {
+      return tell("There is no connection. Nothing was paid.");
+    }
+    const parts = [page.querySelector(".buying"), page.getElementById("sayings")];
+    if (parts.includes(null)) return tell("We cannot answer just now. Nothing was paid.");
+    here = address;
+    tell("");
+    place.querySelector("[data-mark]").textContent = `\u2026${mark}`;
+    place.querySelector("[data-buying]").replaceChildren(...parts.map((each) => (
+      document.adoptNode(each)
+    )));
+    place.hidden = false;
+    document.getElementById("purchase-title").focus();
+    return Purchase.start(token);
+  }
+
+  function tell(text) {
+    document.getElementById("top-up-error").textContent = text;
+    if (text) place.hidden = false;
+  }
+
+  function close() {
+    if (place === null) return; // nothing is sold here
+    token = null;
+    Purchase.wipe();
+    place.hidden = true;
+    place.querySelector("[data-buying]").replaceChildren();
+  }
+
+  place?.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const isAgain = link.getAttribute("href") === "";
+    if (!isAgain && !link.pathname.startsWith("/buy/")) return;
+    event.preventDefault();
+    if (!Purchase.isUnderWay()) open(isAgain ? here : `${link.pathname}${link.search}`);
+  });
+
+  return {
+    // Offers to top up *text*; a purchase that was begun elsewhere is finished first, there.
+    begin(text) {
+      const kept = Purchase.kept();
+      if (kept && kept.into !== "top-up") return location.assign(`/buy/${kept.bundle}`);
+      token = text;
+      return open(kept ? pageOf(kept) : place.dataset.first);
+    },
+    // *text* was pasted: a top-up of it goes on; what was shown of another goes.
+    shown(text) {
+      if (Purchase.isUnderWay()) Purchase.goOn(text);
+      else if (text !== token) close();
+    },
+    close,
+    isUnderWay: () => place !== null && Purchase.isUnderWay(),
+    resume() {
+      const kept = place === null ? null : Purchase.kept();
+      if (kept?.into === "top-up") open(pageOf(kept));
+    },
+  };
+
+  function pageOf({ bundle, asset }) {
+    return `/buy/${bundle}?${new URLSearchParams({ asset, into: "top-up" })}`;
+  }
+})();

@@ -1,0 +1,59 @@
+"""What a buyer does on the pages of a purchase, what they read there, and what goes wrong."""
+
+import httpx
+from playwright.async_api import Route, expect
+
+from support.scenes.payments.shopfront import BrowserWallet, Shopfront
+from support.scenes.people.browsing import Visitor
+from support.scenes.service import bearer
+
+
+async def begin(visitor: Visitor, wallet: BrowserWallet, bundle: int = 10) -> None:
+    """Open the page of *bundle* with *wallet* in the browser, and choose it."""
+    await wallet.enter(visitor.page)
+    await visitor.open(f"/buy/{bundle}")
+    await choose(visitor)
+
+
+async def choose(visitor: Visitor) -> None:
+    await visitor.page.locator("#purchase").get_by_role("button", name="Test wallet").click()
+
+
+async def state(visitor: Visitor, expected: str) -> None:
+    await expect(visitor.page.locator("#purchase")).to_have_attribute("data-state", expected)
+
+
+async def secret_of(visitor: Visitor) -> str:
+    await state(visitor, "bought")
+    return await visitor.page.locator("#secret").inner_text()
+
+
+async def balance(shop: Shopfront, secret: str) -> int:
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(f"{shop.site.origin}/v1/credits/balance", headers=bearer(secret))
+    return int(answer.json()["data"]["balance"])
+
+
+async def lose(route: Route) -> None:
+    """Let a payment through, and lose the answer."""
+    if route.request.method == "POST":
+        await route.fetch()
+        await route.abort("aborted")
+    else:
+        await route.continue_()
+
+
+async def lose_before(route: Route) -> None:
+    """Lose a payment before it arrives."""
+    if route.request.method == "POST":
+        await route.abort("aborted")
+    else:
+        await route.continue_()
+
+
+def forgive(visitor: Visitor, *statuses: int) -> None:
+    """Forget that the page was refused with *statuses*, which it must have been."""
+    for status in statuses:
+        told = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
+        assert told, f"expected an answer of {status}; there were {visitor.mishaps}"
+        visitor.mishaps[:] = [each for each in visitor.mishaps if each not in told]
