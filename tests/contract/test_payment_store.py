@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.primitives import CreditAccount, Mint, Signature, UnixMs
+from mintscope.base.solana import USDC
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import (
     Evidence,
@@ -566,7 +567,10 @@ evidences = st.one_of(
 )
 steps = st.lists(
     st.tuples(
-        st.sampled_from("abc"), st.sampled_from(["begin", "resolve", "spend", "lease"]), evidences
+        st.sampled_from("abc"),
+        st.sampled_from([Mint("scope"), Mint(USDC)]),
+        st.sampled_from(["begin", "resolve", "spend", "lease"]),
+        evidences,
     ),
     max_size=25,
 )
@@ -576,15 +580,21 @@ steps = st.lists(
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(steps=steps)
 async def test_all_stores_are_one(
-    steps: list[tuple[str, str, Evidence]], tmp_path_factory: pytest.TempPathFactory
+    steps: list[tuple[str, Mint, str, Evidence]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Any sequence of verbs has the same answers, and moves the same credits."""
     begun: set[str] = set()
     async with every_engine(tmp_path_factory.mktemp("money")) as engines:
-        for position, (name, verb, evidence) in enumerate(steps):
+        for position, (name, asset, verb, evidence) in enumerate(steps):
             if verb == "resolve" and name not in begun:
                 continue
-            asked = new_payment(name, balance_after=AMOUNT, mark=0, begun_at=UnixMs(NOW + position))
+            asked = new_payment(
+                name,
+                balance_after=AMOUNT,
+                mark=0,
+                begun_at=UnixMs(NOW + position),
+                asset=asset,
+            )
             if verb == "spend" and not engines[0].credits(asked.payment.purchase):
                 continue
             one, *others = [await act(engine, verb, asked, evidence) for engine in engines]

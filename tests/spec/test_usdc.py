@@ -1,5 +1,7 @@
 """USDC beside the payment token, where the operator allows it: what is offered, paid, refused."""
 
+import json
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from typing import Any, Final
@@ -14,6 +16,7 @@ from support.scenes.payments.payment_build import as_base64
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (
     KEY,
+    ORIGIN,
     PURCHASE,
     SellingApi,
     decoded,
@@ -158,6 +161,57 @@ async def test_what_is_not_exactly_one_of_the_offers_is_refused_and_not_sent(
     assert len(decoded(refused, "payment-required")["accepts"]) == 2
     assert "sendTransaction" not in world.calls
     assert world.sql("SELECT count(*) FROM payment") == 0
+
+
+async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(world: World) -> None:
+    """Byte for byte: one offer, in the token of the operator's, and nothing that hints at more."""
+    async with opened(world) as shop:
+        for method, path, atoms, _ in SOLD:
+            response = await shop.client.request(method, path)
+            told, error = decoded(response, "payment-required"), response.json()["error"]
+            (offer,) = told["accepts"]
+            expected = {
+                "x402Version": 2,
+                "error": error["message"],
+                "resource": told["resource"] | {"url": f"{ORIGIN}{path}"},
+                "accepts": [
+                    {
+                        "scheme": "exact",
+                        "network": world.terms.network,
+                        "asset": world.terms.asset,
+                        "amount": str(atoms),
+                        "payTo": world.terms.pay_to,
+                        "maxTimeoutSeconds": 60,
+                        "extra": {
+                            "feePayer": world.terms.fee_payer,
+                            "decimals": 6,
+                            "memo": offer["extra"]["memo"],
+                        },
+                    }
+                ],
+                "extensions": {
+                    name: told["extensions"][name] for name in ("payment-identifier", "bazaar")
+                },
+            }
+            text = json.dumps(expected, separators=(",", ":"), ensure_ascii=False)
+            assert b64decode(response.headers["payment-required"]).decode() == text
+            assert "USDC" not in text + response.text
+            assert USDC not in text + response.text
+            assert error["details"] == {
+                "priceUsd": f"{Decimal(atoms).scaleb(-6).normalize():f}",
+                "accepts": [
+                    {
+                        "asset": world.terms.asset,
+                        "symbol": "SCOPE",
+                        "decimals": 6,
+                        "amount": str(atoms),
+                        "network": world.terms.network,
+                        "payTo": world.terms.pay_to,
+                    }
+                ],
+                "read": f"{ORIGIN}/llms.txt",
+                "buy": f"{ORIGIN}{PURCHASE}",
+            }
 
 
 async def test_usdc_is_no_payment_where_it_is_not_taken(shop: SellingApi, world: World) -> None:
