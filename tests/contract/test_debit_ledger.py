@@ -6,6 +6,7 @@ Add an engine to `ENGINES`, nothing else.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -33,11 +34,16 @@ from mintscope.core.credits.debit import (
 )
 from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
+from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS
 from mintscope.edges.storage.postgres.money.credit_ledger import (
     PostgresCreditAccounts,
     PostgresCreditLedger,
 )
+from mintscope.edges.storage.sql.money.purchases import PurchasedCredits
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditAccounts,
     SqliteCreditLedger,
@@ -72,6 +78,50 @@ class Scene:
     @property
     def place(self) -> str:
         return PLACES[self.engine](self.folder)
+
+    def another(self) -> GroupCreditLedger:
+        """Return the ledger of another process."""
+        return LEDGERS[self.engine](self.place, self.clock)
+
+    def database(self) -> Database:
+        if self.engine == "sqlite":
+            return SqliteDatabase(Path(self.place), "money")
+        return PostgresDatabase(self.place)
+
+    async def kill(self, ledger: GroupCreditLedger) -> None:
+        """Let the process of *ledger* die: what it would have tidied up stays."""
+        vars(ledger)["_taking"].rest = lambda _at: None
+        await ledger.close()
+
+    async def bury(self, *living: GroupCreditLedger) -> None:
+        """Let those of *living* look after the dead at once: all others, save of this scene."""
+        books = {each: vars(vars(each)["_taking"]) for each in (self.ledger, *living)}
+        if self.engine == "postgresql":
+            batches = [vars(book["_batches"]) for book in books.values()]
+            await self._rest(*books)
+            with closing(PostgresDatabase(self.place)) as db:
+                db.execute("UPDATE credit_writer SET since = since - ?", (DEAD_MS + 1_000,))
+                db.execute(
+                    "UPDATE credit_writer SET seen_at = seen_at - ? WHERE id <> ALL(?::bigint[])",
+                    (DEAD_MS + 1_000, [each["_writer"] for each in batches]),
+                )
+        for book in books.values():
+            if self.engine == "postgresql":
+                vars(book["_batches"])["_seen_at_s"] = None
+            else:
+                vars(book["_minutes"])["_looked_at"] = None
+        await self._rest(*living)
+
+    async def _rest(self, *ledgers: GroupCreditLedger) -> None:
+        async with asyncio.TaskGroup() as resting:
+            for each in ledgers:
+                rest = partial(vars(each)["_taking"].rest, self.clock.now())
+                resting.create_task(vars(each)["_group"].run(rest))
+
+    def under_way(self) -> int:
+        """Return how many minutes are under way, as the store has it."""
+        with closing(self.database()) as db:
+            return int(db.execute("SELECT count(*) FROM stream_minute").get)
 
     async def key(self, number: int, cap: int | None) -> KeyId:
         def made(rows: AccountRows) -> KeyId:
@@ -253,6 +303,127 @@ async def test_a_lack_of_credits_is_told_before_the_cap(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 2, "")
     key = await scene.key(1, 1)
     assert await scene.ledger.debit(Debit(account, 3, key)) == TooFew(2)
+
+
+async def begun(ledger: GroupCreditLedger, debit: Debit) -> Debited:
+    outcome = await ledger.prepay(debit)
+    assert isinstance(outcome, Debited)
+    assert outcome.minute is not None
+    return outcome
+
+
+async def test_a_minute_is_taken_and_given_back_like_any_debit(scene: Scene) -> None:
+    account, key = await scene.ledger.issue(FIRST, 10, ""), await scene.key(1, 4)
+    asked = [Debit(account, 3, key), Debit(account, 3, key), Debit(account, 8), Debit(account, 2)]
+    first, capped, few, second = [await scene.ledger.prepay(each) for each in asked]
+
+    month = month_of(NOW)
+    assert (capped, few) == (CapReached(month), TooFew(7))
+    assert isinstance(first, Debited)
+    assert isinstance(second, Debited)
+    assert (first.debit, first.balance, first.month) == (asked[0], 7, month)
+    assert scene.under_way() == 2
+
+    await scene.ledger.give_back(first, 3)
+    scene.ledger.note_sent(second)
+    await begun(scene.ledger, Debit(account, 4, key))  # whose commit takes along what was sent
+    assert scene.under_way() == 1
+    assert await scene.ledger.balance(account) == 4
+    await scene.expect_sound()
+
+
+async def test_minutes_of_a_process_that_died_are_given_back_once(scene: Scene) -> None:
+    account, key = await scene.ledger.issue(FIRST, 20, ""), await scene.key(1, 5)
+    scene.clock.advance(month_end(month_of(NOW)) - 1 - NOW)  # the last moment of a month
+    dead = scene.another()
+    await asyncio.gather(
+        *(begun(dead, each) for each in (Debit(account, 5, key), Debit(account, 2))),
+        begun(dead, Debit(account, 2)),
+    )
+    alive = await begun(scene.ledger, Debit(account, 1))
+    await scene.kill(dead)
+    for _ in range(3):
+        await scene.bury(scene.ledger)
+        assert await scene.ledger.balance(account) == 19
+    assert scene.under_way() == 1
+    entries = (await scene.ledger.statement(account)).entries
+    assert sorted(each.delta for each in entries if each.kind == "reversal") == [2, 2, 5]
+    assert isinstance(await scene.ledger.debit(Debit(account, 5, key)), Debited)
+    scene.clock.advance(1)
+    assert isinstance(await scene.ledger.debit(Debit(account, 5, key)), Debited)
+
+    await scene.ledger.give_back(alive, 1)
+    assert await scene.ledger.balance(account) == 10
+    await scene.expect_sound()
+
+
+@pytest.mark.parametrize("kept", ["minute", "debit", "spend", "rest", "never"])
+async def test_a_minute_of_which_something_was_sent_stays_taken(scene: Scene, kept: str) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    dead = scene.another()
+    dead.note_sent(await begun(dead, Debit(account, 2)))
+    scene.clock.advance(1_000)
+    match kept:
+        case "minute":
+            dead.note_sent(await begun(dead, Debit(account, 1)))
+            await begun(dead, Debit(account, 1))
+        case "debit":
+            await dead.debit(Debit(account, 1))
+            await dead.debit(Debit(account, 1))
+        case "spend":
+            await dead.spend(account)
+            await dead.spend(account)
+        case "rest":
+            await dead.close()
+        case _:
+            pass
+    before = await scene.ledger.balance(account)
+    if kept != "rest":
+        await scene.kill(dead)
+    await scene.bury(scene.ledger)
+    # What it did not answer is given back, too, and on PostgreSQL that is the last of any kind.
+    unsure = {"minute": 1, "never": 2}.get(kept, scene.engine == "postgresql" and kept != "rest")
+    assert await scene.ledger.balance(account) == before + unsure
+    assert scene.under_way() == 0
+    await scene.expect_sound()
+
+
+async def test_of_many_that_give_a_minute_back_one_does(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    frozen = scene.another()
+    debited = [await begun(frozen, Debit(account, 2)) for _ in range(3)]
+    if scene.engine == "sqlite":
+        vars(vars(frozen)["_taking"])["_minutes"].close()  # it lives, and is taken for dead
+    other = scene.another()
+    await scene.bury(scene.ledger, other)
+    await other.close()
+    assert await scene.ledger.balance(account) == 10
+    for each in debited:
+        await frozen.give_back(each, 2)
+    assert await scene.ledger.balance(account) == 10
+    await frozen.close()
+    await scene.expect_sound()
+
+
+async def test_a_minute_is_given_back_to_where_it_came_from(scene: Scene) -> None:
+    """Whoever does it, and wherever the other credits went meanwhile."""
+    balances = []
+    for number, dies in enumerate((False, True)):
+        account = await scene.ledger.issue(credit_token(number), 10, "")
+        ledger = scene.another()
+        debited = await begun(ledger, Debit(account, 3))
+        with closing(scene.database()) as db, db.transaction():
+            digest = CredentialHash(number.to_bytes(32))
+            assert PurchasedCredits(db).rotate(account, digest, "hint", NOW) == 7
+        if dies:
+            await scene.kill(ledger)
+            await scene.bury(scene.ledger)
+        else:
+            await ledger.give_back(debited, 3)
+            await ledger.close()
+        balances.append(await scene.ledger.balance(account))
+    assert balances == [3, 3]
+    await scene.expect_sound()
 
 
 def _clients(engine: str, place: str, debits: Sequence[Debit]) -> int:

@@ -276,7 +276,7 @@ async def test_a_ledger_that_does_not_answer_ends_it_and_takes_nothing(
 
     async with streaming.open(token) as reader:
         await reader.some(2)
-        monkeypatch.setattr(service.ledger, "debit", away)
+        monkeypatch.setattr(service.ledger, "prepay", away)
         await streaming.pass_time(60)
         end = (await reader.rest())[-1]
 

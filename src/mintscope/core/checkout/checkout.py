@@ -32,6 +32,7 @@ from mintscope.core.credits.debit import (
     Debit,
     Debited,
     DebitLedger,
+    DebitOutcome,
     TooFew,
 )
 from mintscope.core.credits.ledger import CreditLedger, Empty
@@ -106,19 +107,24 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
             if isinstance(outcome, Empty):
                 raise await self._refuse(NoCredits())
             return Receipt(delivered.report, outcome.balance, None)
-        debited = await self.take(delivered.credit_count)
+        debits = self.checkout.expect_debits()
+        debited = await self._take(debits.debit, delivered.credit_count)
         return Receipt(delivered.report, debited.balance, None)
 
-    async def take(self, credit_count: int) -> Debited:
-        """Take *credit_count* credits, all or none, for what is delivered from now on.
+    async def prepay(self, credit_count: int) -> Debited:
+        """Take *credit_count* credits, all or none, for a minute of a stream that begins.
 
         What is not delivered is given back by `DebitLedger.give_back`.
         Raises CheckoutRefused.
         """
+        return await self._take(self.checkout.expect_debits().prepay, credit_count)
+
+    async def _take(
+        self, take: Callable[[Debit], Awaitable[DebitOutcome]], credit_count: int
+    ) -> Debited:
         if self.payer.account is None:
             raise await self._refuse(NoCredits(0, credit_count))
-        debit = Debit(self.payer.account, credit_count, self.payer.key)
-        match await self.checkout.expect_debits().debit(debit):
+        match await take(Debit(self.payer.account, credit_count, self.payer.key)):
             case Debited() as debited:
                 return debited
             case TooFew(balance):

@@ -17,20 +17,30 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reversal(msgspec.Struct, frozen=True, gc=False):
-    """Credits to give back; those of an API key count less in the month they were taken in."""
+    """Credits to give back; those of an API key count less in the month they were taken in.
+
+    minute    the number of the minute they were taken for in advance: they are given back only
+              while it is under way in the store, so once, whoever does it
+    """
 
     account: CreditAccount
     credit_count: int
     key: int | None = None
     month: Month | None = None
+    minute: int | None = None
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken, durably, in *month*; *balance* remained then, >= 0."""
+    """All credits of *debit* were taken, durably, in *month*; *balance* remained then, >= 0.
+
+    minute    the number of the minute that is under way in the store; None: they were taken for
+              what is sent at once
+    """
 
     debit: Debit
     balance: int
     month: Month
+    minute: int | None = None
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
         """Return what gives *credit_count* of them back, by default all."""
@@ -39,7 +49,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
             count = taken.credit_count
         assert 1 <= count <= taken.credit_count
         month = None if taken.key is None else self.month
-        return Reversal(taken.account, count, taken.key, month)
+        return Reversal(taken.account, count, taken.key, month, self.minute)
 
 
 class TooFew(msgspec.Struct, frozen=True, gc=False):
@@ -68,6 +78,19 @@ class DebitLedger(Protocol):
         """Take all credits of *debit* or none; return once that is durable.
 
         One that has left by then has them back, also those of a process that died.
+        """
+
+    async def prepay(self, debit: Debit) -> DebitOutcome:
+        """Do what `debit` does, for a minute of a stream that begins.
+
+        The same commit notes that it is under way. What a process has noted that died is given
+        back by the next one, or by another, so that nothing is taken of which nothing was sent.
+        """
+
+    def note_sent(self, debited: Debited) -> None:
+        """Note that something was sent of the minute *debited*, or that it is over.
+
+        A later commit keeps it: until then the minute is given back if this process dies.
         """
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:

@@ -104,21 +104,26 @@ class ResourceServer:
     async def prepay(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> Debited:
-        """Take *credit_count* credits of *caller* for what is sent from now on.
+        """Take *credit_count* credits of *caller* for a minute of a stream that begins.
 
-        Payments are not taken.  What is not sent is given back by `give_back`.
+        Payments are not taken.  Where nothing can be sent, `give_back` gives them back; else
+        `note_sent` says so, for what this process leaves behind if it dies is given back, too.
         """
         if caller.bearer is None:
             raise self._told(request, order, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
         payer = self._gate.payer(caller)
         try:
-            return await self._checkout.authorize_credit(order, payer).take(credit_count)
+            return await self._checkout.authorize_credit(order, payer).prepay(credit_count)
         except CheckoutRefused as refused:
             raise self._told(request, order, refused, unpaid=NOTHING_PRESENTED) from refused
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
         """Give back *credit_count* of the credits that `prepay` took, once for each of them."""
         await self._checkout.expect_debits().give_back(debited, credit_count)
+
+    def note_sent(self, debited: Debited) -> None:
+        """Note that something was sent of what `prepay` took credits for, or that it is over."""
+        self._checkout.expect_debits().note_sent(debited)
 
     async def sell_credits(
         self, request: Request, order: Order, wanted: Callable[[], Awaitable[Wanted]]

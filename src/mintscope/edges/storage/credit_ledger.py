@@ -1,10 +1,10 @@
 """The ledger of credits over any engine: its tables behind a group commit, and a memory."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -12,10 +12,11 @@ from mintscope.base.clock import Clock
 from mintscope.base.credentials import CreditToken
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import DEBITS
-from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.base.primitives import CreditAccount
 from mintscope.core.credits.debit import Debit, Debited, DebitOutcome, Reversal, TooFew
 from mintscope.core.credits.instant import DebitWaiter, Remembered
 from mintscope.core.credits.ledger import Empty, Spent, Statement
+from mintscope.edges.storage.credit_tables import ReadsCredits, TakesCredits, WritesCredits
 from mintscope.edges.storage.database import DatabaseAccess
 from mintscope.edges.storage.group_commit import PATIENCE_S, GroupCommit
 
@@ -23,59 +24,6 @@ KNOWN_MAX: Final = 100_000
 UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
 
 log = structlog.get_logger()
-
-
-class ReadsCredits(Protocol):
-    """Reads the credit tables; raises the errors of its engine."""
-
-    def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*."""
-
-    def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that *account* came from."""
-
-    def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
-
-    def statement(self, account: CreditAccount) -> Statement:
-        """Return where the credits of *account* came from and went, as of one moment."""
-
-    def close(self) -> None:
-        """Let go of the connection."""
-
-
-class WritesCredits(Protocol):
-    """Writes the credit tables, from one thread."""
-
-    def issue(
-        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
-    ) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count*."""
-
-    def expect_writable(self) -> None:
-        """Write something durably, or raise."""
-
-    def close(self) -> None:
-        """Let go of the connection."""
-
-
-class TakesCredits(Protocol):
-    """Takes credits in batches, and gives them back, from the same thread."""
-
-    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        """Take one credit for each of *accounts*, first come first served, in one commit."""
-
-    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each or none, first come first served, in one commit."""
-
-    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back what each says."""
-
-    def note_answered(self, batch_count: int) -> None:
-        """Note that the requests of the first *batch_count* batches were answered."""
-
-    def rest(self, at: UnixMs) -> None:
-        """Do what can wait, while no request waits."""
 
 
 class GroupCreditLedger:
@@ -104,12 +52,14 @@ class GroupCreditLedger:
         self._remembered: dict[bytes, Remembered] = {}
         self._drained: set[CreditAccount] = set()  # empty when they last spent
         self._owed: deque[Reversal] = deque()
+        self._sent: deque[int] = deque()  # minutes that are under way no more
         self._answered_count = 0  # batches
         self._taking = taking
         self._writing = writing
         self._reading = reading
         self._errors = errors
         self._debiting = self._commit_debits  # one object: a batch is of one commit
+        self._prepaying = self._commit_minutes
         self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
             self._commit,
             unheard=self._owe,
@@ -154,6 +104,16 @@ class GroupCreditLedger:
         """Take all credits of *debit* or none; return once that is durable."""
         outcome: DebitOutcome = await self._group.submit_by(self._debiting, debit)
         return outcome
+
+    async def prepay(self, debit: Debit) -> DebitOutcome:
+        """Take all credits of *debit* or none, for a minute that is under way from then on."""
+        outcome: DebitOutcome = await self._group.submit_by(self._prepaying, debit)
+        return outcome
+
+    def note_sent(self, debited: Debited) -> None:
+        """Note that the minute *debited* is under way no more; a later commit keeps it."""
+        assert debited.minute is not None
+        self._sent.append(debited.minute)
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
         """Give back *credit_count* of what was taken; they stay owed if the store refuses."""
@@ -206,10 +166,18 @@ class GroupCreditLedger:
         return outcomes
 
     def _commit_debits(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+        return self._committed(debits, lambda: self._taking.debit(debits, self._clock.now()))
+
+    def _commit_minutes(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+        return self._committed(debits, lambda: self._taking.prepay(debits, self._clock.now()))
+
+    def _committed(
+        self, debits: Sequence[Debit], take: Callable[[], list[DebitOutcome]]
+    ) -> Sequence[DebitOutcome]:
         try:
             with self._unavailable():
                 self._give_back()
-                outcomes = self._taking.debit(debits, self._clock.now())
+                outcomes = take()
         except ServiceUnavailable:
             DEBITS.labels("failed").inc(len(debits))
             raise
@@ -267,6 +235,8 @@ class GroupCreditLedger:
     def _give_back(self) -> None:
         """Reverse what is owed; it stays owed if the store refuses."""
         answered_count = self._answered_count  # before what they are owed is looked at
+        if self._sent:
+            self._taking.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
         owed = [self._owed.popleft() for _ in range(len(self._owed))]
         if owed:
             try:

@@ -1,7 +1,8 @@
 """The minutes of one stream: each is paid for when it starts, or given back.
 
 A minute that has started stays paid once anything of it was sent, save that a stream which we end
-gives it back if no report was told in it: `end` says how many credits that are.
+gives it back if no report was told in it: `end` says how many credits that are.  One of a process
+that dies is given back by another, unless it was noted that something was told of it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ from mintscope.edges.server.streams.stream import EndReason, EventStream
 
 Take = Callable[[], Awaitable[Debited]]
 GiveBack = Callable[[Debited, int], Awaitable[None]]
+NoteSent = Callable[[Debited], None]
 REASONS: Final = {
     ErrorCode.INSUFFICIENT_CREDITS: EndReason.INSUFFICIENT_CREDITS,
     ErrorCode.KEY_CAP_REACHED: EndReason.KEY_CAP_REACHED,
@@ -30,13 +32,18 @@ class PaidMinutes:
 
     take        takes the credits of a minute; raises ServiceError where it cannot
     give_back   gives credits back, once for each
+    note_sent   notes that a minute is not given back, whatever becomes of this process
     """
 
-    def __init__(self, debited: Debited, take: Take, give_back: GiveBack) -> None:
+    def __init__(
+        self, debited: Debited, take: Take, give_back: GiveBack, note_sent: NoteSent
+    ) -> None:
         self._take = take
         self._give_back = give_back
+        self._note_sent = note_sent
         self._paid: Debited | None = debited  # the minute under way
         self._owed: Debited | None = None
+        self._is_noted = False  # of the minute under way
 
     def begin(self, stream: EventStream) -> None:
         """Tell *stream* of the minute that was paid."""
@@ -49,6 +56,7 @@ class PaidMinutes:
 
     async def renew(self, stream: EventStream) -> None:
         """Pay for the next minute of *stream*, or end it."""
+        self.note_told()  # if nothing was: a quiet minute that is over
         self._paid = None
         try:
             paid = await self._take()
@@ -58,8 +66,14 @@ class PaidMinutes:
         if stream.is_gone():
             self._owed = paid
             return
-        self._paid = paid
+        self._paid, self._is_noted = paid, False
         self.begin(stream)
+
+    def note_told(self) -> None:
+        """Note that a report was told in the minute under way."""
+        if self._paid is not None and not self._is_noted:
+            self._is_noted = True
+            self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
         """Return how many credits are given back of *stream*, which we end."""
@@ -74,6 +88,8 @@ class PaidMinutes:
         owed = self._owed
         if owed is None and self._paid is not None and not stream.has_written:
             owed = self._paid
+        if owed is None:
+            self.note_told()  # if nothing was: the client has left
         self._paid = self._owed = None
         if owed is not None:
             await self._give_back(owed, owed.debit.credit_count)

@@ -96,7 +96,8 @@ class StreamRoute:
             debited = await self._take(request, caller, len(mints))
             request.response_headers.append((b"x-credits-remaining", b"%d" % debited.balance))
             take = partial(self._take_again, request, caller, len(mints))
-            minutes = PaidMinutes(debited, take, self.v1.resource_server.give_back)
+            server = self.v1.resource_server
+            minutes = PaidMinutes(debited, take, server.give_back, server.note_sent)
             push = partial(self._push, room.pop_all(), minutes, mints)
         return PushedResponse(200, push, HEADERS)
 
@@ -108,6 +109,7 @@ class StreamRoute:
             outlet,
             mints,
             on_behind=self.streams.note_behind,
+            on_told=minutes.note_told,
             returned_count=minutes.returned_count,
         )
         with room:

@@ -52,8 +52,8 @@ class EventStream:
     """
 
     __slots__ = (
-        "_missed", "_on_behind", "_outlet", "_waits", "end", "has_told", "has_written", "is_open",
-        "mints", "returned_count",
+        "_missed", "_on_behind", "_on_told", "_outlet", "_waits", "end", "has_told", "has_written",
+        "is_open", "mints", "returned_count",
     )  # fmt: skip
 
     def __init__(
@@ -62,9 +62,13 @@ class EventStream:
         mints: Sequence[Mint],
         *,
         on_behind: Callable[["EventStream"], None],
+        on_told: Callable[[], None] = lambda: None,
         returned_count: Callable[["EventStream"], int] = lambda _: 0,
     ) -> None:
-        """Write into *outlet*; *on_behind* is called where there will be something to make up."""
+        """Write into *outlet*; *on_behind* is called where there will be something to make up.
+
+        on_told   called at the first snapshot or update of a period, once it was written
+        """
         self.mints = mints
         self.returned_count = returned_count
         self.has_told = False
@@ -73,6 +77,7 @@ class EventStream:
         self.end: End | None = None
         self._outlet = outlet
         self._on_behind = on_behind
+        self._on_told = on_told
         self._missed: dict[Mint, None] = {}
         self._waits = False
 
@@ -86,8 +91,7 @@ class EventStream:
             return
         if self._missed:
             self._missed.pop(mint, None)
-        self.has_told = True
-        self._write(event)
+        self._tell(event)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
         """End: nothing more is told of one of its mints."""
@@ -123,8 +127,7 @@ class EventStream:
             if snapshot is None:
                 return False
             del self._missed[mint]
-            self.has_told = True
-            self._write(snapshot)
+            self._tell(snapshot)
         return not self.is_open
 
     def close(self, reason: EndReason, message: str, *, retry_ms: int | None = None) -> None:
@@ -147,6 +150,12 @@ class EventStream:
         """Return once `is_gone`."""
         await self._outlet.wait_gone()
         self.is_open = False
+
+    def _tell(self, event: bytes) -> None:
+        self._write(event)
+        if self.is_open and not self.has_told:
+            self.has_told = True
+            self._on_told()
 
     def _write(self, event: bytes) -> None:
         if self._outlet.is_gone():

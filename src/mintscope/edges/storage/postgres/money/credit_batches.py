@@ -26,7 +26,8 @@ from mintscope.core.credits.debit import (
 )
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.sql.money.credit_statements import REVERSE, reversal_values
+from mintscope.edges.storage.postgres.money.minutes import CLEAR, LEFT, NOW, PREPAY, TAKEN_FOR
+from mintscope.edges.storage.sql.money.minutes import SentMinutes, reverse, tell_given_back
 
 # The test and the change are one statement: for each account as many credits as were asked for, or
 # as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
@@ -60,14 +61,13 @@ RETURNING debited
 
 # A batch that is still on its way is waited for; one that never came cannot come any more.
 FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
-LOOK_UP: Final = "SELECT coalesce(debited, spent) FROM credit_batch WHERE id = ?"
+LOOK_UP: Final = "SELECT coalesce(begun, debited, spent) FROM credit_batch WHERE id = ?"
 ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
 TAKE_BACK: Final = """
 DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
 """
 
 # By the clock of the database.  After a gap, others may not have come back yet.
-NOW: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 BE_SEEN: Final = f"""
 INSERT INTO credit_writer AS known (id, since, seen_at)
 SELECT ?1::bigint, now, now FROM (SELECT {NOW} AS now) AS clock
@@ -107,7 +107,8 @@ class CreditBatches:
         self._committed: deque[int] = deque()  # batches whose rows are there, oldest first
         self._gone_count = 0  # of those before
         self._answered_count = 0
-        self._doubted: list[int] = []  # batches whose clients were refused
+        self._doubted: list[tuple[int, Sequence[int]]] = []  # whose clients were refused; minutes
+        self.sent = SentMinutes()
         self._seen_at_s: float | None = None
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
@@ -116,24 +117,37 @@ class CreditBatches:
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each or none, in one commit."""
-        month = month_of(at)
-        counts = [each.credit_count for each in debits]
-        keys = [each.key for each in debits]
-        accounts = [each.account for each in debits]
-        debited = decode_debited(self._take(DEBIT, accounts, at, counts, keys, month))
-        return [_outcome(*each) for each in zip(debits, debited, strict=True)]
+        taken = self._take(DEBIT, *_asked(debits, at))
+        return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do the same for minutes of streams, and note those that begin."""
+        minutes = [randbits(63) for _ in debits]
+        sent = list(self.sent.numbers)
+        taken = self._take(PREPAY, *_asked(debits, at), sent, minutes, minutes=minutes)
+        self.sent.cleared(len(sent), at)
+        debited = zip(debits, decode_debited(taken), minutes, strict=True)
+        return [_outcome(*each) for each in debited]
 
     def _take(
-        self, statement: str, accounts: list[CreditAccount], at: UnixMs, *more: object
+        self,
+        statement: str,
+        accounts: list[CreditAccount],
+        at: UnixMs,
+        *more: object,
+        minutes: Sequence[int] = (),
     ) -> str:
-        """Return what *statement* took, also where its answer was lost."""
+        """Return what *statement* took, also where its answer was lost.
+
+        minutes    that it begins
+        """
         self._tend(at)
         batch, answered = randbits(63), self._answered()
         values = (accounts, at, batch, self._writer, answered, *more)
         try:
             taken: str = self._db.execute(statement, values).get
         except DatabaseAway:
-            taken = self._find_out(batch, at)
+            taken = self._find_out(batch, at, minutes)
         else:
             self._forget(answered)
         self._committed.append(batch)
@@ -148,7 +162,14 @@ class CreditBatches:
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
+        if self.sent.numbers:
+            self._clear_minutes(at)
         self._tend(at)
+
+    def _clear_minutes(self, at: UnixMs) -> None:
+        sent = list(self.sent.numbers)
+        self._db.execute(CLEAR, (sent,))
+        self.sent.cleared(len(sent), at)
 
     def _answered(self) -> list[int]:
         return [self._committed[n] for n in range(self._answered_count - self._gone_count)]
@@ -161,9 +182,12 @@ class CreditBatches:
     def _tend(self, at: UnixMs) -> None:
         """Give back what was in doubt, and now and then what dead replicas have left behind."""
         while self._doubted:
-            self.look_up(self._doubted[-1], at)
-            self._give_back(self._doubted[-1], at)
+            batch, minutes = self._doubted[-1]
+            self.look_up(batch, at)
+            self._give_back(batch, at, minutes)
             self._doubted.pop()
+        if self.sent.is_due(at):
+            self._clear_minutes(at)
         now_s = self._now_s()
         if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
             self._seen_at_s = now_s
@@ -174,10 +198,14 @@ class CreditBatches:
     def _clear_up(self, at: UnixMs) -> None:
         for (batch,) in self._db.execute(LEFT_BEHIND, (DEAD_MS,)):
             self._give_back(batch, at)
+        with self._db.transaction():
+            left = [Reversal(*row) for row in self._db.execute(LEFT, (DEAD_MS,))]
+            credit_count = reverse(self._db, left, at)
+        tell_given_back(credit_count)
         self._db.execute(FORGET, (at - DAY_MS,))
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
-    def _find_out(self, batch: int, at: UnixMs) -> str:
+    def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
         """Return what *batch* took, its answer having been lost; raise DatabaseAway for nothing."""
         until_s = time.monotonic() + LOOK_UP_S
         while True:
@@ -185,7 +213,7 @@ class CreditBatches:
                 spent = self.look_up(batch, at)
             except DatabaseAway:
                 if time.monotonic() > until_s:
-                    self._doubted.append(batch)
+                    self._doubted.append((batch, minutes))
                     raise
                 time.sleep(PAUSE_S)
                 continue
@@ -200,22 +228,36 @@ class CreditBatches:
         spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
         return spent
 
-    def _give_back(self, batch: int, at: UnixMs) -> None:
-        """Reverse what *batch* took; once, however many ask."""
+    def _give_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
+        """Reverse what *batch* took, and for *minutes*; once, however many ask."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
             reversals = [_reversal(each) for each in taken if each[1]]
-            self._db.executemany(REVERSE, reversal_values(reversals, at))
-        credit_count = sum(each.credit_count for each in reversals)
+            rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
+            reversals += [Reversal(*row) for row in rows]
+            credit_count = reverse(self._db, reversals, at)
         if credit_count:
             DEBITS.labels("reversed").inc(credit_count)
             log.warning("debits_given_back", batch=batch, credits=credit_count)
 
 
-def _outcome(debit: Debit, debited: tuple[int, int, int, int | None, Month]) -> DebitOutcome:
+def _asked(
+    debits: Sequence[Debit], at: UnixMs
+) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], Month]:
+    """Return what `_take` takes for *debits*."""
+    counts = [each.credit_count for each in debits]
+    keys = [each.key for each in debits]
+    return [each.account for each in debits], at, counts, keys, month_of(at)
+
+
+def _outcome(
+    debit: Debit,
+    debited: tuple[int, int, int, int | None, Month],
+    minute: int | None = None,
+) -> DebitOutcome:
     _, delta, balance, _, month = debited
     if delta:
-        return Debited(debit, balance, month)
+        return Debited(debit, balance, month, minute)
     return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
 
 

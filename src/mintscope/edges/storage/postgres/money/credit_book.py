@@ -30,12 +30,11 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     FIND,
     OPEN_ACCOUNT,
     RECEIVED,
-    REVERSE,
     ROOT,
     SUMMARY,
     one_by_one,
-    reversal_values,
 )
+from mintscope.edges.storage.sql.money.minutes import reverse
 
 ACCOUNTS: Final = """
 SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> 'spend'), a.balance
@@ -89,10 +88,18 @@ class PostgresCreditBook:
         """Take all credits of each or none, first come first served, in one commit."""
         return self._batches.debit(debits, at)
 
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do what `debit` does, and note the minutes that begin, in the same commit."""
+        return self._batches.prepay(debits, at)
+
+    def note_sent(self, minutes: Sequence[int]) -> None:
+        """Note that *minutes* are under way no more, with a later commit."""
+        self._batches.sent.numbers.extend(minutes)
+
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back what each says."""
+        """Give back what each says; what was taken for a minute only while it is under way."""
         with self._db.transaction():
-            self._db.executemany(REVERSE, reversal_values(reversals, at))
+            reverse(self._db, reversals, at)
 
     def accounts(self, ending: str = "") -> list[AccountLine]:
         """Return the accounts whose credit token ends in *ending*, oldest first."""

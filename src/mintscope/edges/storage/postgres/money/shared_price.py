@@ -7,7 +7,7 @@ from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.pricing.price import SNAPSHOT_S, Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.edges.storage.database import Database, DatabaseAccess, DatabaseError
-from mintscope.edges.storage.postgres.money.credit_batches import NOW
+from mintscope.edges.storage.postgres.money.minutes import NOW
 
 LASTS_MS: Final = int(SNAPSHOT_S * 1000)
 LASTS_S_MIN: Final = 1.0

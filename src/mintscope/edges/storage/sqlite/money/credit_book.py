@@ -42,13 +42,13 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     FIND,
     OPEN_ACCOUNT,
     RECEIVED,
-    REVERSE,
     ROOT,
     SUMMARY,
     one_by_one,
-    reversal_values,
 )
+from mintscope.edges.storage.sql.money.minutes import reverse, tell_given_back
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
+from mintscope.edges.storage.sqlite.money.minutes import MinutesUnderWay
 
 # The test and the change are one statement, so two requests can never take the
 # same credit: for each account as many credits as were asked for, or as many as
@@ -101,6 +101,7 @@ class CreditBook:
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         self._db = open_store(path, "money")
         self._pepper = pepper
+        self._minutes = MinutesUnderWay(self._db, path)
         self._debit_count = 0  # since the last checkpoint
         self._debits_max = CHECKPOINT_BYTES_MAX // int(self._db.pragma("page_size"))
         self._db.wal_autocheckpoint(0)  # not in the middle of a batch
@@ -133,6 +134,7 @@ class CreditBook:
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
+        self._clear_minutes_if_due(at)
         # A statement of its own begins, changes and commits without the interpreter's lock.
         self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
         # Ids are contiguous: it held the write lock.
@@ -147,13 +149,34 @@ class CreditBook:
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each or none, first come first served, in one commit."""
-        month, outcomes = month_of(at), dict[int, DebitOutcome]()
+        self._clear_minutes_if_due(at)
         with transaction(self._db):
-            for places in _rounds(debits):
-                asked = [debits[place] for place in places]
-                outcomes |= zip(places, self._debit(asked, at, month), strict=True)
+            outcomes = self._debit_each(debits, at)
         self._debit_count += len(debits)
         self._checkpoint(self._debits_max)
+        return outcomes
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do what `debit` does, and note the minutes that begin, in the same commit."""
+        self._give_back_left(at)
+        with transaction(self._db):
+            cleared_count = self._minutes.clear()
+            outcomes = self._minutes.begin(self._debit_each(debits, at), at)
+        self._minutes.sent.cleared(cleared_count, at)
+        self._debit_count += len(debits)
+        self._checkpoint(self._debits_max)
+        return outcomes
+
+    def note_sent(self, minutes: Sequence[int]) -> None:
+        """Note that *minutes* are under way no more, with a later commit."""
+        self._minutes.sent.numbers.extend(minutes)
+
+    def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take what each asks for, first come first served, in the transaction under way."""
+        month, outcomes = month_of(at), dict[int, DebitOutcome]()
+        for places in _rounds(debits):
+            asked = [debits[place] for place in places]
+            outcomes |= zip(places, self._debit(asked, at, month), strict=True)
         return [outcomes[place] for place in range(len(debits))]
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
@@ -172,9 +195,9 @@ class CreditBook:
         return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back what each says."""
+        """Give back what each says; what was taken for a minute only while it is under way."""
         with transaction(self._db):
-            self._db.executemany(REVERSE, reversal_values(reversals, at))
+            reverse(self._db, reversals, at)
 
     def accounts(self, ending: str = "") -> list[AccountLine]:
         """Return the accounts whose credit token ends in *ending*, oldest first."""
@@ -209,9 +232,28 @@ class CreditBook:
     def note_answered(self, batch_count: int) -> None:
         """Nothing is kept of a batch: no other process can give it back."""
 
-    def rest(self, _at: UnixMs) -> None:
-        """Move the write-ahead log into the file, while no request waits."""
+    def rest(self, at: UnixMs) -> None:
+        """Do what can wait: minutes that were sent or left behind, and the write-ahead log."""
+        if self._minutes.sent.numbers:
+            self._clear_minutes(at)
+        self._give_back_left(at)
         self._checkpoint(CHECKPOINT_DEBITS)
+
+    def _clear_minutes_if_due(self, at: UnixMs) -> None:
+        if self._minutes.sent.is_due(at):
+            self._clear_minutes(at)
+
+    def _clear_minutes(self, at: UnixMs) -> None:
+        with transaction(self._db):
+            cleared_count = self._minutes.clear()
+        self._minutes.sent.cleared(cleared_count, at)
+
+    def _give_back_left(self, at: UnixMs) -> None:
+        """Give back the minutes of processes that died."""
+        if self._minutes.may_be_left(at):
+            with transaction(self._db):
+                credit_count = reverse(self._db, self._minutes.left(at), at)
+            tell_given_back(credit_count)
 
     def wait_at_most(self, milliseconds: int) -> None:
         """Set how long a statement waits for other connections."""
@@ -219,6 +261,7 @@ class CreditBook:
 
     def close(self) -> None:
         """Close the connection."""
+        self._minutes.close()
         self._db.close()
 
     def _checkpoint(self, debit_count: int) -> None:
