@@ -406,7 +406,7 @@ async def test_of_many_that_give_a_minute_back_one_does(scene: Scene) -> None:
 
 
 async def test_a_minute_is_given_back_to_where_it_came_from(scene: Scene) -> None:
-    """Whoever does it, and wherever the other credits went meanwhile."""
+    """Alive or dead, and wherever the other credits went meanwhile."""
     balances = []
     for number, dies in enumerate((False, True)):
         account = await scene.ledger.issue(credit_token(number), 10, "")

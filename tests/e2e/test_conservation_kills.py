@@ -5,8 +5,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
@@ -16,21 +17,25 @@ import pytest
 from mintscope.base.clock import SystemClock
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED, UNTRACKED
-from support.processes.live_service import serve_all
+from support.processes.live_service import serve_all, serve_quiet
 from support.processes.processes import processes, start_process
 from support.scenes.live_market import SECOND
 from support.scenes.service import bearer, credit_token
 from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
-KILLS = 150 if FULL else 6
+KILLS = 150 if FULL else 4
 TOKENS, CREDITS, CLIENTS = 6, 1_000_000, 6
 READY_S = 60
 
 
 @dataclass
 class History:
-    """What the clients know: credits that answers say were taken, and those of lost answers."""
+    """What the clients know: credits that answers say were taken, and those of lost answers.
+
+    A minute of which something was sent is given back if the service dies before it has noted it
+    for good. It has once the minute of another stream has begun.
+    """
 
     told: Counter[int] = field(default_factory=Counter)
     unseen: Counter[int] = field(default_factory=Counter)
@@ -38,10 +43,10 @@ class History:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[str]:
+def running(folder: Path, serve: Callable[[Path, Connection], None] = serve_all) -> Iterator[str]:
     """Run the service; kill it at the end of the block."""
     hears, tells = processes.Pipe(duplex=False)
-    process = start_process(serve_all, folder, tells)
+    process = start_process(serve, folder, tells)
     try:
         assert hears.poll(READY_S)
         yield f"http://127.0.0.1:{hears.recv()}"
@@ -50,8 +55,13 @@ def running(folder: Path) -> Iterator[str]:
         process.join()
 
 
-async def call(client: httpx.AsyncClient, history: History, random: Random) -> None:
-    """Make one call; note what its answer says, or what it may have cost without one."""
+async def call(
+    client: httpx.AsyncClient, history: History, random: Random, doubted: Counter[int]
+) -> None:
+    """Make one call; note what its answer says, or what it may have cost without one.
+
+    doubted    credits of this client's last stream, which may be given back yet
+    """
     number = random.randrange(TOKENS)
     headers = bearer(credit_token(number))
     kind, cost = random.choice([("single", 1), ("batch", 2), ("candles", 1), ("stream", 2)])
@@ -63,7 +73,12 @@ async def call(client: httpx.AsyncClient, history: History, random: Random) -> N
     except httpx.HTTPError:
         history.unseen[number] += cost
         raise
-    history.told[number] += told
+    if kind == "stream":
+        history.told.update(doubted)
+        doubted.clear()
+        doubted[number] += told
+    else:
+        history.told[number] += told
     history.met[kind] += 1
 
 
@@ -107,16 +122,20 @@ async def minutes(client: httpx.AsyncClient, headers: dict[str, str]) -> int:
 
 
 async def client_of(address: str, history: History, random: Random) -> None:
+    doubted: Counter[int] = Counter()
     async with httpx.AsyncClient(base_url=address, timeout=READY_S) as client:
         try:
             while True:
-                await call(client, history, random)
+                await call(client, history, random, doubted)
         except httpx.HTTPError:
             history.met["killed"] += 1
+    history.unseen.update(doubted)
 
 
 def taken(folder: Path) -> dict[int, int]:
+    """Return what was taken of each, once what the dead have left behind was given back."""
     book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
+    book.rest(SystemClock().now())
     assert book.contradictions() == []
     found = {}
     for number in range(TOKENS):
@@ -127,16 +146,42 @@ def taken(folder: Path) -> dict[int, int]:
     return found
 
 
+def issue(folder: Path) -> None:
+    book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
+    for number in range(TOKENS):
+        book.issue(credit_token(number), CREDITS, note="", at=SystemClock().now())
+    book.close()
+
+
+@pytest.mark.storm
+async def test_a_minute_in_which_nothing_was_told_is_given_back_after_kill_9(
+    tmp_path: Path,
+) -> None:
+    issue(tmp_path)
+    path, headers = f"/v1/stream?mints={TRACKED},{SECOND}", bearer(credit_token(0))
+    told = list[str]()
+    async with httpx.AsyncClient(timeout=READY_S) as client:
+        with ExitStack() as serving:
+            address = serving.enter_context(running(tmp_path, serve_quiet))
+            async with client.stream("GET", f"{address}{path}", headers=headers) as response:
+                async for line in response.aiter_lines():
+                    if line.startswith("event: "):
+                        told.append(line.removeprefix("event: "))
+                    if told.count("minute") == 3:
+                        break
+                serving.close()  # it dies while it streams
+    assert told == ["minute", "snapshot", "snapshot", "minute", "minute"]
+    for _ in range(2):  # the second minute was quiet, and is over
+        assert taken(tmp_path)[0] == 4
+
+
 @pytest.mark.storm
 @pytest.mark.timeout(1_800 if FULL else 120)
 async def test_credits_taken_are_those_of_answers_over_kill_9(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     history, random = History(), Random(3)
-    book = CreditBook(tmp_path / "money.sqlite", pepper=PEPPER)
-    for number in range(TOKENS):
-        book.issue(credit_token(number), CREDITS, note="", at=SystemClock().now())
-    book.close()
+    issue(tmp_path)
 
     for _ in range(KILLS):
         with running(tmp_path) as address:

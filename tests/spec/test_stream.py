@@ -201,6 +201,32 @@ async def test_what_happens_while_a_minute_is_paid_for_is_made_up_for(
         assert snapshot.data == await now(streaming, TRADED[0])
 
 
+@pytest.mark.parametrize("ends_by", ["a trade", "leaving", "the next"])
+async def test_a_minute_is_under_way_until_something_was_told_or_it_is_over(
+    streaming: Streaming, ends_by: str
+) -> None:
+    service = streaming.service
+    token, other = await service.issue(3), await service.issue(1)
+
+    def under_way() -> set[int]:
+        return {number for (number,) in service.accounts.rows("SELECT id FROM stream_minute")}
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        await streaming.pass_time(60)
+        (quiet,) = under_way()  # the minute before, in which a snapshot was told, is none
+        if ends_by == "a trade":
+            await streaming.trade()
+        elif ends_by == "the next":
+            await streaming.pass_time(60)
+            assert quiet not in under_way()
+    if ends_by == "leaving":
+        await streaming.until_closed()
+    async with streaming.open(other) as reader:  # whose commit takes along what is known by now
+        await reader.some(2)
+        assert quiet not in under_way()
+
+
 async def test_a_client_that_left_before_its_next_minute_pays_nothing_for_it(
     streaming: Streaming,
 ) -> None:

@@ -14,7 +14,10 @@ from typer.testing import CliRunner
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
+from mintscope.base.credentials import make_credit_token
 from mintscope.base.errors import UnusableStore
+from mintscope.base.primitives import CreditAccount
+from mintscope.core.credits.debit import Debit
 from mintscope.edges.storage.copying.backup import PAGES, copy_files
 from mintscope.edges.storage.copying.copier import Sum, copy
 from mintscope.edges.storage.copying.postgres_side import PostgresSide
@@ -24,6 +27,7 @@ from mintscope.edges.storage.database import Row
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, held
 from mintscope.edges.storage.postgres.openers import open_money as open_money_tables
 from mintscope.edges.storage.postgres.processes.notices import MarketNotices
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from mintscope.edges.storage.sqlite.openers import open_money
 from mintscope.shell.cli.app import app
 from support.scenes.old_folder import FACTS, old_folder
@@ -65,6 +69,7 @@ def copied(source: SqliteSide | PostgresSide, target: SqliteSide | PostgresSide)
 
 def test_there_and_back_again_every_row_is_the_same(folder: Path, tmp_path: Path) -> None:
     dsn = dsn_in(tmp_path)
+    account = begin_minute(folder)
     there = copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
     back = copied(PostgresSide(dsn), SqliteSide(tmp_path / "new", is_new=True))
 
@@ -73,6 +78,19 @@ def test_there_and_back_again_every_row_is_the_same(folder: Path, tmp_path: Path
     assert there["credit_entry"].rows > 0
     assert there["candle"].rows > 0
     assert there["payment"].rows > 0
+    assert there["stream_minute"].rows == 1
+    with closing(CreditBook(tmp_path / "new" / MONEY_FILE, pepper=PEPPER)) as book:
+        book.rest(SystemClock().now())
+        assert book.balance(account) == 5
+
+
+def begin_minute(folder: Path) -> CreditAccount:
+    """Let a process take two of five credits for a minute of a stream, and die."""
+    now = SystemClock().now()
+    with closing(CreditBook(folder / MONEY_FILE, pepper=PEPPER)) as book:
+        account = book.issue(make_credit_token(bytes(28)), 5, note="", at=now)
+        book.prepay([Debit(account, 2)], now)
+        return account
 
 
 def test_the_guards_of_the_journal_hold_after_a_copy(folder: Path, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from mintscope.edges.storage.postgres.money import credit_batches
 from mintscope.edges.storage.postgres.money.credit_batches import DEBIT, SPEND, CreditBatches
 from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
 from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
+from mintscope.edges.storage.postgres.money.minutes import PREPAY
 from mintscope.edges.storage.sql.money.credit_statements import ADD
 from mintscope.edges.storage.sql.money.purchases import PurchasedCredits
 from support.processes.servers import PostgresServer
@@ -54,7 +55,7 @@ class Losing(PostgresDatabase):
     def execute(self, statement: str, values: Any = (), /) -> Rows:
         if self.is_away:
             raise DatabaseAway("away")
-        if statement not in {SPEND, DEBIT} or not self.lost:
+        if statement not in {SPEND, DEBIT, PREPAY} or not self.lost:
             return super().execute(statement, values)
         how, self.lost = self.lost, ""
         self.asked = values
@@ -109,6 +110,17 @@ def test_debits_of_several_whose_answer_was_lost_are_looked_up(book: PostgresCre
     assert book.balance(account) == 0
 
 
+def test_minutes_whose_answer_was_lost_are_looked_up(book: PostgresCreditBook) -> None:
+    account = opened(book)
+    losing(book).lost = "answered"
+    begun, few = book.prepay([Debit(account, 4), Debit(account, 7)], NOW)
+    assert isinstance(begun, Debited)
+    assert (begun.balance, few) == (6, TooFew(6))
+    for _ in range(2):
+        book.give_back([begun.reversal()], NOW)
+        assert book.balance(account) == 10
+
+
 def test_debits_that_did_not_arrive_take_nothing_and_never_will(book: PostgresCreditBook) -> None:
     account = opened(book)
     losing(book).lost = "asked"
@@ -120,8 +132,19 @@ def test_debits_that_did_not_arrive_take_nothing_and_never_will(book: PostgresCr
     assert book.spend([account], NOW) == [Spent(9)]
 
 
+def spend_two(book: PostgresCreditBook, account: CreditAccount) -> None:
+    book.spend([account] * 2, NOW)
+
+
+def begin_two(book: PostgresCreditBook, account: CreditAccount) -> None:
+    book.prepay([Debit(account, 1)] * 2, NOW)
+
+
+@pytest.mark.parametrize("take", [spend_two, begin_two])
 def test_what_could_not_be_looked_up_is_given_back_later(
-    book: PostgresCreditBook, monkeypatch: pytest.MonkeyPatch
+    book: PostgresCreditBook,
+    monkeypatch: pytest.MonkeyPatch,
+    take: Callable[[PostgresCreditBook, CreditAccount], None],
 ) -> None:
     account = opened(book)
     monkeypatch.setattr(credit_batches, "LOOK_UP_S", -1.0)
@@ -135,13 +158,14 @@ def test_what_could_not_be_looked_up_is_given_back_later(
 
     monkeypatch.setattr(batches, "look_up", away)
     with pytest.raises(DatabaseAway):
-        book.spend([account] * 2, NOW)
+        take(book, account)
     monkeypatch.setattr(batches, "look_up", look_up)
     losing(book).is_away = False
     assert book.balance(account) == 8
     book.rest(NOW)
     assert book.balance(account) == 10
     assert book.contradictions() == []
+    assert losing(book).execute("SELECT count(*) FROM stream_minute").get == 0
 
 
 def test_credits_that_come_beside_debits_are_refused_neither(

@@ -8,6 +8,7 @@ from pathlib import Path
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.edges.server.protocol.listening import listen
+from mintscope.edges.server.streams import streams as periods
 from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.shell.config.streams import StreamsConfig
@@ -21,14 +22,21 @@ from support.scenes.stores import PEPPER, config_in
 
 TRADES = 100
 EVERY_S = 0.02
+QUIET_S = 0.5
 
 
 def serve_all(folder: Path, told: Connection) -> None:
     """Serve until killed."""
-    asyncio.run(_serve(folder, told.send))
+    asyncio.run(_serve(folder, told.send, TRADES))
 
 
-async def _serve(folder: Path, tell: Callable[[int], object]) -> None:
+def serve_quiet(folder: Path, told: Connection) -> None:
+    """Serve until killed: short minutes of a market in which nothing trades any more."""
+    vars(periods)["PERIOD_S"] = QUIET_S
+    asyncio.run(_serve(folder, told.send, trade_count=0))
+
+
+async def _serve(folder: Path, tell: Callable[[int], object], trade_count: int) -> None:
     clock = SystemClock()
     config = config_in(folder, api=RAISED, streams=StreamsConfig(per_account_max=1_000))
     log, reports = traded_log(clock.now() // 1000), FakeReports()
@@ -52,7 +60,7 @@ async def _serve(folder: Path, tell: Callable[[int], object]) -> None:
     tasks = [asyncio.create_task(each) for each in (follower.run(), streams.run())]
     tell(listener.getsockname()[1])
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    for _ in range(TRADES):
+    for _ in range(trade_count):
         await asyncio.sleep(EVERY_S)
         trade(log, *TRADED)
     await asyncio.gather(serving, *tasks)

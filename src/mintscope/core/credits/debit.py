@@ -20,7 +20,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     """Credits to give back; those of an API key count less in the month they were taken in.
 
     minute    the number of the minute they were taken for in advance: they are given back only
-              while it is under way in the store, so once, whoever does it
+              while it is under way in the store, and so once
     """
 
     account: CreditAccount

@@ -1,8 +1,8 @@
 """Minutes of streams that are under way: what was taken for them, while nothing was sent.
 
 A row is written by the commit that takes the credits, and removed by one that gives them back, or
-by a later one once something was sent.  So what a process leaves behind that dies is known, and
-whoever removes the row gives back, once.
+by a later one once something was sent.  So what a process leaves behind that dies is known, and it
+is given back once: by the process that removes the row.
 """
 
 from collections.abc import Iterable, Sequence
