@@ -1,8 +1,10 @@
 """A page of 1,000 candles for a durable debit, beside a bare server that sends the same bytes.
 
-One worker each, a few keep-alive connections. A page that is asked for anew is read from SQLite,
-merged with what is not folded yet, and encoded; the same page is given again while no slot comes.
-The servers take turns, and the median round counts.
+One worker each, a few keep-alive connections. The servers take turns, and the median round counts.
+
+    the same   a page that was made a moment ago is given again while no slot comes
+    another    of the newest candles, which are at hand: what is not folded yet is merged with them
+    older      each candle is read from SQLite and encoded
 """
 
 import base64
@@ -18,6 +20,7 @@ from typing import Final
 
 from bench.figure import Figure, tell
 from bench.http import BARE, OURS, Rounds, prepare, record_answer
+from bench.peers_http.series import BEGIN_S
 from bench.process import Running, server_running
 from bench.turns import spread
 from mintscope.base.solana import WSOL
@@ -28,7 +31,9 @@ CONNECTIONS: Final = 4
 TOKENS: Final = 2_000
 CANDLES: Final = 1_000
 FAR_S: Final = 2_000_000_000
-ANEW: Final = "mintscope, each page another"
+OLDER_S: Final = BEGIN_S + 60 * 1_100  # before what is kept of the newest
+ANOTHER: Final = "mintscope, each page another"
+OLDER: Final = "mintscope, each an older page"
 WHAT: Final = "GET .../candles?limit=1000, 4 connections"
 WHAT_CPU: Final = "its processor time, all threads"
 
@@ -38,18 +43,22 @@ def run() -> list[Figure]:
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         tokens = prepare(folder)[:TOKENS]
-        requests = [_request(token) for token in tokens]
-        anew = [_request(token, f"&to={FAR_S + n}") for n, token in enumerate(tokens)]
+        asked = {
+            OURS: [_request(token) for token in tokens],
+            ANOTHER: [_request(token, f"&to={FAR_S + n}") for n, token in enumerate(tokens)],
+            OLDER: [_request(token, f"&to={OLDER_S + n}") for n, token in enumerate(tokens)],
+        }
         servers = {OURS: stack.enter_context(server_running("bench.peers_http.series", name))}
-        body = record_answer(folder, servers[OURS].port, requests[0])
-        assert len(json.loads(body)["data"]["candles"]) == CANDLES
+        for who in (OLDER, ANOTHER, OURS):
+            body = record_answer(folder, servers[OURS].port, asked[who][0])
+            assert len(json.loads(body)["data"]["candles"]) == CANDLES
         servers[BARE] = stack.enter_context(server_running("bench.peers_http.bare", name))
-        servers[ANEW] = servers[OURS]
+        servers[ANOTHER] = servers[OLDER] = servers[OURS]
         measured = {who: Rounds() for who in servers}
         for number in range(ROUNDS + 1):
             for who, server in servers.items():
-                asked = anew if who == ANEW else requests
-                _turn(server, asked, measured[who], is_counted=number > 0)
+                requests = asked.get(who, asked[OURS])
+                _turn(server, requests, measured[who], is_counted=number > 0)
     ours = measured[OURS]
     rates = [
         _figure(WHAT, who, each.rates, ours.rates, "requests/s") for who, each in measured.items()

@@ -15,6 +15,7 @@ from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.history.imports import CannotImport, Imported, ImportedCandle
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.report import report_of
+from mintscope.core.market.series.store import AskedCandles
 from mintscope.core.market.store import FinalSlot, NewSlot
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.ingest.fold import fold_once
@@ -120,6 +121,24 @@ async def test_a_second_import_reaches_further_back(market: Market) -> None:
     loaded = await market.reader.load(A)
     assert loaded is not None
     assert len(loaded.candles[Timeframe.H1]) == 33
+
+
+async def test_what_is_known_of_a_series_stands_until_candles_are_imported_again(
+    market: Market,
+) -> None:
+    asked = AskedCandles(Timeframe.H1, UnixS(1 << 33), 100)
+    known = None
+    await trade(market, range(3))
+    for volume in (5, 6):  # of the same closes, which leave the same state
+        candles = [each._replace(volume=volume) for each in imported(range(-10, 0))]
+        await market.imports.add(A, Timeframe.H1, "a provider", candles)
+        await trade(market, [])
+
+        found = await market.series.candles(A, asked, known)
+        assert found is not None
+        assert [each.imported_volume for each in found.rows] == [volume] * 10 + [None] * 3
+        known = await market.series.candles(A, asked, found)
+        assert known is found
 
 
 async def test_it_waits_for_the_first_own_candle(market: Market) -> None:

@@ -11,8 +11,22 @@ import pytest
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import USDC
 from mintscope.core.market.log import PricedSwap, SwapDetail
-from mintscope.core.market.series.candles import WIDTHS, Range, Series, page_of, series_of, widened
-from mintscope.core.market.series.store import AskedCandles, LoggedSwap, SeriesCandle, SwapPlace
+from mintscope.core.market.series.candles import (
+    WIDTHS,
+    Range,
+    Series,
+    narrowed,
+    page_of,
+    series_of,
+    widened,
+)
+from mintscope.core.market.series.store import (
+    AskedCandles,
+    KeptCandles,
+    LoggedSwap,
+    SeriesCandle,
+    SwapPlace,
+)
 from mintscope.core.market.timeframe import Timeframe
 from support.fakes.made_chain import MINTS, START
 from support.oracles import definitions
@@ -111,6 +125,7 @@ async def pages(traded: Traded, within: Range) -> list[SeriesCandle]:
 @pytest.mark.parametrize("pace_s", PACES_S)
 async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pace_s: int) -> None:
     lived = Lived(traded, seed=pace_s, pace_s=pace_s)
+    known: dict[str, KeptCandles] = {}
     for n in range(SLOTS // 4):
         await lived.step()
         if n % 20 != 19:
@@ -120,6 +135,11 @@ async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pac
             kept = await traded.series.candles(A, within.asked)
             assert kept is not None
             assert await traded.series.tip() == kept.tip
+            assert kept == await traded.series.candles(A, within.asked, known.get(name))
+            known[name] = kept
+            newest = await traded.series.candles(A, within.asked._replace(rows_max=1_000))
+            assert newest is not None
+            assert narrowed(newest, within.asked) == kept
             assert await pages(traded, within) == expected(lived.trades, SECONDS[name])
 
 
@@ -154,6 +174,20 @@ async def test_one_that_is_not_tracked_has_none_and_one_without_swaps_no_candles
     assert kept is not None
     assert (kept.state, kept.rows, kept.newer, kept.has_older) == (None, [], 0, False)
     assert (kept.tip.slot, kept.tip.time) == (1, START)
+
+
+async def test_a_part_of_the_newest_is_what_is_read_of_it(traded: Traded) -> None:
+    for n in range(200):
+        await traded.slot(n + 1, START + 60 * n, PricedSwap(A, 0, 0, -1, 0, True, 1, 1.0 + n, 1.0))  # noqa: FBT003
+    await traded.finalize(190)
+    newest = await traded.series.candles(A, AskedCandles(Timeframe.M1, UnixS(1 << 33), 150))
+    assert newest is not None
+
+    for minute, rows_max in [(188, 60), (188, 148), (188, 149), (150, 1), (150, 111), (30, 1)]:
+        asked = AskedCandles(Timeframe.M1, UnixS(START + 60 * minute), rows_max)
+        found = narrowed(newest, asked)
+        is_there = 189 - minute + rows_max <= 150
+        assert found == (await traded.series.candles(A, asked) if is_there else None)
 
 
 async def test_older_newer_and_waypoints_count_the_folded_candles(traded: Traded) -> None:

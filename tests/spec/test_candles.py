@@ -69,8 +69,10 @@ class PartlyImported(FakeSeries):
     """The log's own candles, and one of a provider before them."""
 
     @override
-    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
-        kept = await super().candles(mint, asked)
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
+        kept = await super().candles(mint, asked, known)
         assert kept is not None
         sol = (None, None, None, None)
         given = SeriesCandle(IMPORTED_AT, 1.0, 3.0, 0.5, 2.0, 0, 0, 0, *sol, 2_500_000)
@@ -135,9 +137,11 @@ class Counted(FakeSeries):
     reads = 0
 
     @override
-    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
         self.reads += 1
-        return await super().candles(mint, asked)
+        return await super().candles(mint, asked, known)
 
 
 async def test_a_page_is_read_again_when_a_slot_has_come_or_a_second_has_passed(

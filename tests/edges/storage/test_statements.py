@@ -17,6 +17,8 @@ import pytest
 from mintscope.edges.storage import sql
 from mintscope.edges.storage.database import Batch, inserting, marks
 from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
+from mintscope.edges.storage.sql.history import join
+from mintscope.edges.storage.sql.market import log_reader, mints
 from mintscope.edges.storage.sqlite.connection import open_store
 from support.scenes.postgres import dsn_in
 
@@ -99,6 +101,17 @@ def trouble(file: apsw.Connection, statement: str) -> str:
 def test_sqlite_prepares_it(files: list[apsw.Connection], statement: str | Batch) -> None:
     troubles = [trouble(file, text_of(statement)) for file in files]
     assert not all(troubles), troubles
+
+
+@pytest.mark.parametrize("statement", [log_reader.TIP, mints.TIP, join.OLDEST])
+def test_the_ends_of_a_long_log_are_found_without_reading_all_of_it(
+    files: list[apsw.Connection], statement: str
+) -> None:
+    _, market = files
+
+    plan = [str(row[3]) for row in market.execute(f"EXPLAIN QUERY PLAN {statement}")]
+
+    assert not [step for step in plan if step.startswith(("SCAN header", "USE TEMP B-TREE"))]
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: text_of(each).split()[0])

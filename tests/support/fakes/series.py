@@ -24,7 +24,12 @@ class FakeSeries:
     async def tip(self) -> LogTip:
         return self._log.tip_at(self._log.seq)
 
-    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+    async def candles(
+        self,
+        mint: Mint,
+        asked: AskedCandles,
+        known: KeptCandles | None = None,  # noqa: ARG002 - there is nothing to save
+    ) -> KeptCandles | None:
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None

@@ -1,11 +1,13 @@
 """Candles as they are at the tip of the log: the folded ones, and what the tail adds to them."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from mintscope.base.primitives import UnixS
 from mintscope.base.time import DAY_S, HOUR_S
@@ -22,6 +24,7 @@ class Width(NamedTuple):
     kept: Timeframe
 
 
+BUCKET: Final = attrgetter("bucket")
 WIDTHS: Final = {
     **{each.value: Width(each.value, WIDTH_S[each], each) for each in Timeframe},
     "h4": Width("h4", 4 * HOUR_S, Timeframe.H1),
@@ -74,6 +77,27 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
         return AskedCandles(self.width.kept, UnixS(end - kept_s), rows_max)
 
 
+def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
+    """Return of *kept* what is *asked* for, as if no more had been read; None if it has too little.
+
+    kept   of the same mint and timeframe, up to its newest candle
+    """
+    end = bisect_right(kept.rows, asked.until, key=BUCKET)
+    begin = max(0, end - asked.rows_max)
+    if end < asked.rows_max and kept.has_older:
+        return None
+    rows = kept.rows[begin:end]
+    return replace(
+        kept,
+        rows=rows,
+        has_older=kept.has_older or begin > 0,
+        newer=kept.newer + len(kept.rows) - end,
+        waypoints=[
+            each for each in kept.waypoints if rows and rows[0].bucket <= each.bucket <= asked.until
+        ],
+    )
+
+
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
     """Return what was *asked* for as of the tip: its newest candle is that of the report."""
     candles = list(kept.rows)
@@ -113,10 +137,10 @@ def widened(series: Series, width: Width) -> Series:
 
 def page_of(series: Series, within: Range, now: UnixS) -> PageOfCandles:
     """Return the newest candles of *series* that are *within* the range, as of *now*."""
-    candles = [each for each in series.candles if each.bucket <= within.until]
+    candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
     if within.is_filled:
         candles = list(_filled(candles, within, now))
-    inside = [each for each in candles if each.bucket >= within.since]
+    inside = candles[bisect_left(candles, within.since, key=BUCKET) :]
     page = inside[-within.limit :]
     is_last = len(page) == len(inside) and (
         not series.has_older or len(inside) < len(candles) or not candles

@@ -108,8 +108,13 @@ class SeriesReader(Protocol):
     async def tip(self) -> LogTip:
         """Return where the log stands."""
 
-    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
-        """Return the candles of *mint* that are asked for; None if it is not tracked."""
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
+        """Return the candles of *mint* that are asked for; None if it is not tracked.
+
+        known   an earlier answer to the same question: what stands as it stood need not be read
+        """
 
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""

@@ -1,7 +1,9 @@
 """GET /v1/token/{tokenAddress}/candles: the newest page first, and in it the oldest candle."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import cast
+
+from msgspec import Raw
 
 from mintscope.base.errors import BadRequest, InsufficientData
 from mintscope.base.primitives import Mint, UnixS
@@ -15,9 +17,9 @@ from mintscope.core.market.series.candles import (
     series_of,
     widened,
 )
-from mintscope.core.market.series.store import SeriesCandle
 from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.data.series.encoded import EncodedCandles
 from mintscope.edges.api.data.series.recent import Made
 from mintscope.edges.api.data.series.selling import SeriesShop, Wanted, made_of, not_tracked
 from mintscope.edges.api.data.series.wire import (
@@ -25,13 +27,10 @@ from mintscope.edges.api.data.series.wire import (
     Candle,
     CandlePage,
     CandlesQuery,
-    SolPrices,
 )
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
-
-MICRO: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,7 @@ class CandleRoutes:
     """The route of candles."""
 
     shop: SeriesShop
+    encoded: EncodedCandles
 
     async def get_candles(self, request: Request) -> Response:
         """Admit, parse, sell a page, respond."""
@@ -54,14 +54,14 @@ class CandleRoutes:
 
     async def _read(self, mint: Mint, within: Range) -> Made:
         asked = within.asked
-        kept = await self.shop.reader.candles(mint, asked)
+        kept = await self.shop.newest.read(mint, asked)
         if kept is None:
             raise not_tracked(mint)
         if not has_price(kept):
             raise InsufficientData("There is no swap of this token yet that sets a price.")
         series = widened(series_of(kept, asked), within.width)
         page = page_of(series, within, kept.tip.time or UnixS(0))
-        wire = wire_page(mint, within, page, kept.tip)
+        wire = wire_page(mint, within, page, kept.tip, self.encoded)
         return made_of(kept.tip, wire, is_empty=not page.candles)
 
 
@@ -89,39 +89,14 @@ def read_until(cursor: str, tf: str, to: int) -> UnixS:
     return UnixS(before.until)
 
 
-def wire_page(mint: Mint, within: Range, page: PageOfCandles, tip: LogTip) -> CandlePage:
+def wire_page(
+    mint: Mint, within: Range, page: PageOfCandles, tip: LogTip, encoded: EncodedCandles
+) -> CandlePage:
     """Return *page* as it is sent, as of *tip*."""
-    ended = (tip.time or 0) - within.width.seconds
     next_cursor = None
     if page.until is not None:
         next_cursor = encode_cursor(Before(within.width.name, page.until))
-    candles = [wire_candle(candle, is_open=candle.bucket > ended) for candle in page.candles]
+    series = f"{mint} {within.width.name} {within.is_filled}"
+    ended = UnixS((tip.time or 0) - within.width.seconds)
+    candles = cast("list[Candle]", Raw(encoded.page(series, page.candles, ended)))
     return CandlePage(mint, within.width.name, candles, next_cursor)
-
-
-def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
-    """Return *candle* as it is sent."""
-    c, imported = candle, candle.imported_volume is not None
-    sol = None
-    if (
-        c.open_sol is not None
-        and c.high_sol is not None
-        and c.low_sol is not None
-        and c.close_sol is not None
-    ):
-        sol = SolPrices(c.open_sol, c.high_sol, c.low_sol, c.close_sol)
-    total = c.buy_volume + c.sell_volume + (c.imported_volume or 0)
-    return Candle(
-        t=c.bucket,
-        o=c.open,
-        h=c.high,
-        l=c.low,
-        c=c.close,
-        sol=sol,
-        volume=total / MICRO,
-        buy_volume=None if imported else c.buy_volume / MICRO,
-        sell_volume=None if imported else c.sell_volume / MICRO,
-        swaps=None if imported else c.count,
-        imported=imported,
-        is_open=is_open,
-    )

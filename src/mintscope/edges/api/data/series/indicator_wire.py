@@ -42,7 +42,7 @@ class IndicatorsQuery(Wire, rename={"from_": "from"}):
     cursor: CursorText = ""
 
 
-class MacdPoint(Wire):
+class MacdPoint(Wire, gc=False):
     """MACD(12, 26, 9), in USD."""
 
     line: Annotated[float, Meta(description="EMA 12 less EMA 26, USD.")]
@@ -50,7 +50,7 @@ class MacdPoint(Wire):
     histogram: Annotated[float, Meta(description="Line less signal, USD.")]
 
 
-class BollingerPoint(Wire):
+class BollingerPoint(Wire, gc=False):
     """Bollinger bands: 20 candles, 2 standard deviations."""
 
     upper: Annotated[float, Meta(description="USD.")]
@@ -58,14 +58,14 @@ class BollingerPoint(Wire):
     lower: Annotated[float, Meta(description="USD.")]
 
 
-class StochasticPoint(Wire):
+class StochasticPoint(Wire, gc=False):
     """Stochastic RSI (14, 14, 3, 3), 0 to 100."""
 
     k: Annotated[float, Meta(description="0 to 100.")]
     d: Annotated[float | None, Meta(description="Mean of three k, 0 to 100.")]
 
 
-class FibonacciPoint(Wire):
+class FibonacciPoint(Wire, gc=False):
     """Levels over the newest 100 candles."""
 
     swing_high: Annotated[float, Meta(description="Highest price of the candles, USD.")]
@@ -84,7 +84,7 @@ class FibonacciPoint(Wire):
 Asked = UnsetType
 
 
-class IndicatorPoint(Wire):
+class IndicatorPoint(Wire, gc=False):
     """The values after one candle: those that were asked for, null while they warm up."""
 
     t: Annotated[int, Meta(description="When the candle begins, Unix seconds.")]

@@ -54,7 +54,7 @@ class IndicatorRoutes:
             asked = within.asked
             more = lead(query.names, within.width.seconds)
             asked = asked._replace(rows_max=asked.rows_max + more)
-            kept = await self.shop.reader.candles(mint, asked)
+            kept = await self.shop.newest.read(mint, asked)
             if kept is None:
                 raise not_tracked(mint)
             if not has_price(kept):

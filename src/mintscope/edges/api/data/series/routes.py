@@ -4,8 +4,10 @@ from typing import Final
 
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.data.series.candles import CandleRoutes
+from mintscope.edges.api.data.series.encoded import EncodedCandles
 from mintscope.edges.api.data.series.indicator_wire import IndicatorPage, IndicatorsQuery
 from mintscope.edges.api.data.series.indicators import IndicatorRoutes
+from mintscope.edges.api.data.series.newest import NewestCandles
 from mintscope.edges.api.data.series.recent import RecentPages
 from mintscope.edges.api.data.series.selling import SeriesShop
 from mintscope.edges.api.data.series.swaps import SwapRoutes
@@ -23,6 +25,7 @@ def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
     """Return the routes, which share gate, freshness and refusals with the report of a token."""
     shop = SeriesShop(
         reader=reader,
+        newest=NewestCandles(reader, v1.clock),
         gate=v1.gate,
         clock=v1.clock,
         freshness=v1.freshness,
@@ -31,7 +34,7 @@ def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
     )
     # fmt: off
     sold: list[tuple[str, Endpoint, type[Wire], type[Wire], str]] = [
-        ("candles", CandleRoutes(shop).get_candles, CandlePage, CandlesQuery,
+        ("candles", CandleRoutes(shop, EncodedCandles()).get_candles, CandlePage, CandlesQuery,
          "Candles of a token, up to 1,000 for a credit; none for a page without any"),
         ("indicators", IndicatorRoutes(shop).get_indicators, IndicatorPage, IndicatorsQuery,
          "Indicators candle by candle, up to 1,000 for a credit; none for a page without any"),

@@ -15,6 +15,7 @@ from mintscope.core.market.log import LogTip
 from mintscope.core.market.report import ReadReport
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.edges.api.data.series.newest import NewestCandles
 from mintscope.edges.api.data.series.recent import Made, RecentPages
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.offers import series_resource
@@ -45,6 +46,7 @@ class SeriesShop:
     """Sells pages of series."""
 
     reader: SeriesReader
+    newest: NewestCandles
     gate: Gate
     clock: Clock
     freshness: Freshness

@@ -78,7 +78,7 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
     ] = "none"
 
 
-class SolPrices(Wire):
+class SolPrices(Wire, gc=False):
     """The prices of a candle in SOL."""
 
     o: Annotated[float, Meta(description="Open, SOL per whole token.", examples=[1.0])]
@@ -87,7 +87,7 @@ class SolPrices(Wire):
     c: Annotated[float, Meta(description="Close, SOL per whole token.", examples=[1.0])]
 
 
-class Candle(Wire):
+class Candle(Wire, gc=False):
     """One candle."""
 
     t: Annotated[int, Meta(description="When it begins, Unix seconds.", examples=[1_763_459_700])]
@@ -158,7 +158,7 @@ class SwapsQuery(Wire):
     ] = ""
 
 
-class Amount(Wire):
+class Amount(Wire, gc=False):
     """How much changed hands."""
 
     raw: Annotated[
@@ -173,14 +173,14 @@ class Amount(Wire):
     ]
 
 
-class PriceOfSwap(Wire):
+class PriceOfSwap(Wire, gc=False):
     """What a swap paid for one whole token."""
 
     usd: Annotated[float, Meta(description="USD per whole token.")]
     sol: Annotated[float, Meta(description="SOL per whole token.")]
 
 
-class SwapLine(Wire):
+class SwapLine(Wire, gc=False):
     """One swap: one trade against one pool."""
 
     slot: Annotated[int, Meta(description="The slot of its block.")]

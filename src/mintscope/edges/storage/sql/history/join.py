@@ -40,7 +40,9 @@ SELECT EXISTS (SELECT 1 FROM history_job WHERE stage = 'ready')
        OR EXISTS (SELECT 1 FROM import_candle JOIN state USING (mint))
 """
 AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
-OLDEST: Final = "SELECT time FROM header WHERE is_dead = 0 ORDER BY seq LIMIT 1"
+OLDEST: Final = """
+SELECT time FROM header WHERE seq = (SELECT min(seq) FROM header WHERE is_dead = 0)
+"""
 TIME_AT: Final = "SELECT max(time) FROM header WHERE is_dead = 0 AND slot <= ?"
 
 # A longer own past may leave room for fewer of them: they are joined again, before it.

@@ -34,7 +34,7 @@ READ_TIMEOUT_S: Final = 10.0
 TIP: Final = """
 SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files
   FROM progress LEFT JOIN header
-    ON header.seq = (SELECT seq FROM header WHERE is_dead = 0 ORDER BY seq DESC LIMIT 1)
+    ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
 
 # All that is one value.  The time is the least that "now" can step back to, should every slot die

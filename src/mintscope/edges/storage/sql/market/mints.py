@@ -24,7 +24,9 @@ UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0
 RETURNING id
 """
 
-TIP: Final = "SELECT slot, time FROM header WHERE is_dead = 0 ORDER BY seq DESC LIMIT 1"
+TIP: Final = """
+SELECT slot, time FROM header WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
+"""
 BEFORE_ALL: Final = Slot(-1)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, TypeVar
 
+from msgspec.structs import replace
+
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import LogTip, Waypoint
@@ -18,7 +20,7 @@ from mintscope.core.market.series.store import (
 )
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError
 from mintscope.edges.storage.sql.market.log_reader import NOT_FOLDED, READ_TIMEOUT_S, TIP
-from mintscope.edges.storage.sql.market.rows import swaps_of
+from mintscope.edges.storage.sql.market.rows import mints_blob, swaps_of
 from mintscope.edges.storage.sql.series.details import with_details
 
 Result = TypeVar("Result")
@@ -35,6 +37,13 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
   FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :until AND count > 0
  ORDER BY bucket DESC LIMIT :limit
+"""
+# Since an event, as far as the log tells.
+TRACKED_ANEW: Final = """
+SELECT trimmed_seq > :seq
+       OR EXISTS (SELECT 1 FROM event
+                   WHERE seq > :seq AND kind IN ('track', 'untrack') AND mints = :mints)
+  FROM progress
 """
 NEWER: Final = """
 SELECT count(*) FROM candle
@@ -75,9 +84,14 @@ class SqlSeries:
         """Return where the log stands."""
         return await self._read(tip_of)
 
-    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
-        """Return the candles of *mint* that are asked for; None if it is not tracked."""
-        return await self._read(lambda db: _candles(db, mint, asked))
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
+        """Return the candles of *mint* that are asked for; None if it is not tracked.
+
+        known   an earlier answer to the same question: what stands as it stood is not read
+        """
+        return await self._read(lambda db: _candles(db, mint, asked, known))
 
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
@@ -105,34 +119,53 @@ def tip_of(db: Database) -> LogTip:
     return LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
 
 
-def _candles(db: Database, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+def _candles(
+    db: Database, mint: Mint, asked: AskedCandles, known: KeptCandles | None
+) -> KeptCandles | None:
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
     mint_id, since_slot, state, in_sol, folded_seq = found
+    tip = tip_of(db)
+    if known is not None and not _stands(db, mint, known, (state, in_sol)):
+        known = None
+    if known is not None and known.tip == tip:
+        return known
+    ahead = {"mint": mint_id, "since": since_slot, "folded": folded_seq}
+    tail = [
+        (UnixS(time), swap)
+        for _, time, blob in db.execute(NOT_FOLDED, ahead)
+        for swap in swaps_of(mint, blob)
+    ]
+    if known is not None:
+        return replace(known, tip=tip, tail=tail)
     bounds = {"mint": mint_id, "timeframe": asked.timeframe, "until": asked.until}
     read = list(db.execute(ROWS, bounds | {"limit": asked.rows_max + 1}))
     rows = [SeriesCandle(*row) for row in reversed(read[: asked.rows_max])]
-    waypoints = []
-    if rows:
-        waypoints = [
-            Waypoint(*row) for row in db.execute(WAYPOINTS, bounds | {"oldest": rows[0].bucket})
-        ]
-    ahead = {"mint": mint_id, "since": since_slot, "folded": folded_seq}
+    since = bounds | {"oldest": rows[0].bucket if rows else asked.until + 1}
     return KeptCandles(
-        tip=tip_of(db),
+        tip=tip,
         state=state,
         in_sol=in_sol,
         rows=rows,
         has_older=len(read) > asked.rows_max,
         newer=db.execute(NEWER, bounds).get,
-        waypoints=waypoints,
-        tail=[
-            (UnixS(time), swap)
-            for _, time, blob in db.execute(NOT_FOLDED, ahead)
-            for swap in swaps_of(mint, blob)
-        ],
+        waypoints=[Waypoint(*row) for row in db.execute(WAYPOINTS, since)],
+        tail=tail,
     )
+
+
+def _stands(
+    db: Database, mint: Mint, known: KeptCandles, folded: tuple[bytes | None, bytes | None]
+) -> bool:
+    """Say whether the rows of *known* stand yet, where *folded* is what the fold kept by now.
+
+    Whatever is folded changes it.  What else changes rows tells that the mint is tracked anew.
+    """
+    if folded != (known.state, known.in_sol):
+        return False
+    since = {"seq": known.tip.seq, "mints": mints_blob([mint])}
+    return not db.execute(TRACKED_ANEW, since).get
 
 
 def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwaps | None:
