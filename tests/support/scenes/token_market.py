@@ -83,9 +83,11 @@ class CountedSeries:
     async def tip(self) -> LogTip:
         return await self.series.tip()
 
-    async def candles(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
         self.count += 1
-        return await self.series.candles(mint, asked)
+        return await self.series.candles(mint, asked, known)
 
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         self.count += 1
