@@ -5,10 +5,12 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import httpx
+import httpx._transports.default as httpx_transports
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
@@ -42,6 +44,9 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+# To read whom to trust takes 25 ms, and every client reads it, also one that speaks plain HTTP.
+vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
 
 gc.disable()  # until everything is collected: it all stays
 

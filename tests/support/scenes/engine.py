@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.postgres import openers as postgres
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
+from mintscope.edges.storage.sqlite.connection import open_store
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.money import stores as sqlite
 from support.scenes.postgres import dsn_in
@@ -37,6 +41,7 @@ def account_connections(path: Path) -> AccountConnections:
     """Return what reads and writes the accounts in the file at *path*, or in its stead."""
     if is_postgresql():
         return postgres.account_connections(dsn_in(path.parent, ("money",)))
+    _migrated(path)
     return sqlite.account_connections(path)
 
 
@@ -44,7 +49,23 @@ def payment_store(path: Path) -> SqlPaymentStore:
     """Return the payments in the file at *path*, or in its stead."""
     if is_postgresql():
         return postgres.payment_store(dsn_in(path.parent, ("money",)))
+    _migrated(path)
     return sqlite.payment_store(path)
+
+
+def _migrated(path: Path) -> None:
+    """Put a money file at *path* if there is none: to copy one takes less than to migrate."""
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_bytes(_migrated_file())
+
+
+@cache
+def _migrated_file() -> bytes:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / MONEY_FILE
+        open_store(path, "money").close()
+        return path.read_bytes()
 
 
 def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:

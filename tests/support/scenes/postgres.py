@@ -66,8 +66,15 @@ def _template(kinds: tuple[str, ...]) -> str:
 
 
 def _asked(statement: str) -> None:
-    with psycopg.connect(server().dsn, autocommit=True) as connection:
-        connection.execute(statement.encode())
+    _connection().execute(statement.encode())
+
+
+@cache
+def _connection() -> psycopg.Connection:
+    """Return one that stays: it is what makes and removes a thousand databases."""
+    connection = psycopg.connect(server().dsn, autocommit=True)
+    atexit.register(connection.close)
+    return connection
 
 
 def _name(folder: Path) -> str:

@@ -7,7 +7,9 @@ shown by an excerpt.
 Source    x402 v2, specs/extensions/bazaar.md
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -66,20 +68,22 @@ def _first_sentences(text: str) -> str:
 
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
     """Return the extension, with as much of the answer as fits."""
-    candidates = [
-        _write(operation, depth=depth, width=width) for width in WIDTHS for depth in DEPTHS
-    ]
-    return next(
-        (each for each in candidates if len(msgspec.json.encode(each)) <= EXTENSION_BYTES_MAX),
-        candidates[-1],
-    )
+    asked, extension = _input_of(operation), dict[str, Any]()
+    for width, depth in itertools.product(WIDTHS, DEPTHS):
+        extension = _write(operation, asked, depth=depth, width=width)
+        if len(msgspec.json.encode(extension)) <= EXTENSION_BYTES_MAX:
+            break
+    return extension
 
 
-def _write(operation: Operation, *, depth: int, width: int) -> dict[str, Any]:
-    info, schema = _input_of(operation)
+def _write(
+    operation: Operation, asked: tuple[dict[str, Any], Schema], *, depth: int, width: int
+) -> dict[str, Any]:
+    info, schema = asked
     found: dict[str, Any] = {"input": info}
     properties: dict[str, Any] = {"input": schema}
-    example, shape = _output_of(operation, depth)
+    is_enveloped = operation.error_format is ENVELOPE
+    example, shape = _output_of((operation.data, Meta), depth, is_enveloped=is_enveloped)
     if width:
         found["output"] = {"type": "json", "example": _excerpt(example, width)}
     properties["output"] = {
@@ -130,12 +134,13 @@ def _is_required(fields: Sequence[Mapping[str, Any]], name: str) -> bool:
     return any(each["name"] == name and each["required"] for each in fields)
 
 
-def _output_of(operation: Operation, depth: int) -> tuple[Any, Schema]:
-    """Return an answer, and its schema down to *depth*."""
-    (data, meta), components = schemas_of((operation.data, Meta))
+@cache
+def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tuple[Any, Schema]:
+    """Return an answer of *types*, its data and its meta, and its schema down to *depth*."""
+    (data, meta), components = schemas_of(types)
     examples = Examples(components)
     example, shape = examples.of(data), _short(data, components, depth)
-    if operation.error_format is not ENVELOPE:
+    if not is_enveloped:
         return example, shape
     parts = {"success": {"const": True}, "data": shape, "meta": _short(meta, components, 0)}
     return (
