@@ -33,9 +33,9 @@ quick: $(VENV)/dev ## the tests that need neither processes nor a browser, withi
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder \
 	  -m "not process and not browser and not storm" --ignore tests/e2e --ignore tests/browser $(ARGS)
 
-# Three files at a time, also on two cores: most tests in real processes wait for each other.
-test: $(VENV)/browser ## every test, about five minutes on two cores
-	@$(SCRATCH) $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+# Four files at a time, also on two cores: most tests in real processes wait for each other.
+test: $(VENV)/browser ## every test, about ten minutes on two cores
+	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
 	@$(BIN)/ruff format --check src tests bench prove

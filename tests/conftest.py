@@ -35,7 +35,35 @@ TESTS: Final = Path(__file__).resolve().parent
 collect_ignore = [] if os.environ.get("STORM") == "full" else ["e2e/test_cluster.py"]  # noqa: TID251
 SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
-LONG_FILES: Final = {"test_auditing.py", "test_costly_requests.py", "test_source.py"}
+# Files of more than a quarter of a minute: begun last, one alone would keep a worker at the end.
+LONGEST_FIRST: Final = (
+    "browser/test_every_page.py",
+    "e2e/test_demo.py",
+    "e2e/test_payment_storm.py",
+    "e2e/test_serve.py",
+    "edges/history/test_filled_gap.py",
+    "contract/test_market_engines_agree.py",
+    "e2e/test_schemathesis.py",
+    "edges/history/test_late_mint.py",
+    "docs/test_commands.py",
+    "e2e/test_signals_killed.py",
+    "browser/test_buying_in_browser.py",
+    "browser/test_first_visit.py",
+    "e2e/test_supervision.py",
+    "spec/test_chain_faults.py",
+    "edges/history/test_killed_history.py",
+    "core/payments/test_crash_points.py",
+    "e2e/test_payments.py",
+    "browser/test_keys_in_browser.py",
+    "browser/test_account_in_browser.py",
+    "e2e/test_restore.py",
+    "bench/test_flooded_service.py",
+    "bench/test_bench.py",
+    "devchain/test_devchain_market.py",
+    "spec/test_conservation.py",
+    "e2e/test_soak.py",
+    "client/test_typescript.py",
+)
 CONNECTED: Final = pytest.param("connection", marks=pytest.mark.storm)
 MAY_START_PROCESSES: Final = {"process", "browser"}
 
@@ -71,7 +99,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of whole folders and of long histories; begin with those that take longest."""
+    """Mark the tests of whole folders and of long histories; begin with those that take longest.
+
+    Raises UsageError for a file that is said to take long and is not there.
+    """
+    gone = [name for name in LONGEST_FIRST if not (TESTS / name).exists()]
+    if gone:
+        raise pytest.UsageError(f"expected the files of LONGEST_FIRST; there is no {gone[0]}")
     for item in items:
         mark = MARK_OF_FOLDER.get(_folder(item))
         if mark is not None:
@@ -88,9 +122,10 @@ def pytest_collection_finish() -> None:
 
 
 def _how_late(item: pytest.Item) -> int:
-    if "storm" in item.path.name or item.path.name in LONG_FILES:
-        return 0
-    return 1 if _folder(item) in MARK_OF_FOLDER else 2
+    name = item.path.relative_to(TESTS).as_posix()
+    if name in LONGEST_FIRST:
+        return LONGEST_FIRST.index(name)
+    return len(LONGEST_FIRST) + (_folder(item) not in MARK_OF_FOLDER)
 
 
 def _folder(item: pytest.Item) -> str:
