@@ -178,6 +178,8 @@ ELSEWHERE: Final = {
     "/sign-in/code",
     "/sign-in/passkey",
     "/live",
+    "/live/events",
+    "/tokens/events",
     "/token/{mint}/live",
 }
 MARKET_SEEN_BY: Final = {"stranger", "person"}

@@ -1,10 +1,11 @@
 """The first page in a browser: painted at once, still while it changes, whole without scripts."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from support.scenes.people.browsing import visiting
 from support.scenes.shown_market import mint_named
@@ -21,6 +22,10 @@ PAINTED = """() => {
 WEIGHT = """() => performance.getEntriesByType("navigation")
   .concat(performance.getEntriesByType("resource"))
   .reduce((sum, entry) => sum + entry.encodedBodySize, 0)"""
+SEEN = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden !== "", configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 SHIFTS = """() => {
   window.shifted = 0;
   new PerformanceObserver((list) => {
@@ -54,14 +59,20 @@ async def test_it_is_light_and_painted_soon_with_nothing_kept(
     assert min(painted) < LARGEST_PAINT_MS_MAX
 
 
-async def test_what_is_live_changes_and_nothing_moves(chromium: Browser, shop: Website) -> None:
+@pytest.mark.parametrize("way", ["told", "asked for again"])
+async def test_what_is_live_changes_and_nothing_moves(
+    chromium: Browser, shop: Website, way: str
+) -> None:
     assert shop.market is not None
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
+        if way != "told":
+            await page.route("**/live/events", lambda route: route.fulfill(status=503))
         await visitor.open("/")
         await page.evaluate(SHIFTS)
         finder = page.get_by_label("Find a token")
         await finder.fill("ju")
+        await expect(page.locator('[data-part="age"]')).to_have_text(re.compile(r"^[1-9] s old$"))
         for _ in range(2):
             shop.clock.advance(1_000)
             await shop.market.trade()
@@ -72,6 +83,26 @@ async def test_what_is_live_changes_and_nothing_moves(chromium: Browser, shop: W
         await expect(finder).to_be_focused()
         await expect(finder).to_have_value("ju")
         assert await page.evaluate("window.shifted") == 0
+        visitor.mishaps.clear()  # the browser says what was refused
+        if way == "told":
+            await _be_hidden(page, shop)
+            slot = shop.market.slot
+            await shop.market.trade()
+            await page.evaluate(SEEN, "")
+            await page.locator(f'#live[data-live="{slot + 1}"]').wait_for()
+
+
+async def _be_hidden(page: Page, shop: Website) -> None:
+    """Hide the page, and wait until it is told nothing more."""
+    assert shop.market is not None
+    streams = shop.market.parts.streams
+    assert streams.open_count == 1
+    await page.evaluate(SEEN, "hidden")
+    for _ in range(100):
+        if not streams.open_count:
+            break
+        await page.wait_for_timeout(50)
+    assert streams.open_count == 0
 
 
 @pytest.mark.parametrize("scripts", ["with", "without"])

@@ -1,5 +1,6 @@
 """The list of tokens in a browser: it stays current in place, and is whole without scripts."""
 
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -13,6 +14,16 @@ from support.scenes.website import Website, served_website
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 JUP, WIF = mint_named("JUP"), mint_named("WIF")
+EVENTS = re.compile("/tokens/events")
+MINTS = "() => [...document.querySelectorAll('tr[data-mint]')].map((row) => row.dataset.mint)"
+LOSE = """(mints) => {
+  for (const mint of mints) document.querySelector(`tr[data-mint="${mint}"]`).remove();
+  document.getElementById("list").dataset.live = "";
+}"""
+SEEN = """(hidden) => {
+  Object.defineProperty(document, "hidden", { value: hidden !== "", configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
 SHIFTS = """() => {
   window.shifted = 0;
   new PerformanceObserver((list) => {
@@ -55,6 +66,29 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
         await expect(page.locator("#late")).to_be_hidden()
 
 
+async def test_a_line_that_comes_has_its_star(chromium: Browser, shop: Website) -> None:
+    """Two lines are lost, and the page is told all of them when it is seen again."""
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        await visitor.sign_up("stars@people.example")
+        await visitor.open("/tokens?sort=age")
+        await page.get_by_role("button", name="Watch JUP", exact=True).click()
+        await page.get_by_role("button", name="Watch JUP no longer", exact=True).wait_for()
+        mints = await page.evaluate(MINTS)
+        await page.evaluate(LOSE, [JUP, WIF])
+        assert len(await page.evaluate(MINTS)) == len(mints) - 2
+        for hidden in ("hidden", ""):
+            await page.evaluate(SEEN, hidden)
+        await page.locator(f'tr[data-mint="{WIF}"]').wait_for()
+
+        assert await page.evaluate(MINTS) == mints
+        assert await watched(visitor) == [JUP]
+        cells = page.locator(f'tr[data-mint="{WIF}"] > *')
+        assert await cells.count() == await page.locator("thead th").count()
+        await page.get_by_role("button", name="Watch WIF", exact=True).click()
+        await page.get_by_role("button", name="Watch WIF no longer", exact=True).wait_for()
+
+
 @pytest.mark.parametrize("scripts", ["with", "without"])
 async def test_a_token_is_found_and_watched(chromium: Browser, shop: Website, scripts: str) -> None:
     shop.clock.advance(60_000)
@@ -82,6 +116,7 @@ async def test_a_list_that_is_late_says_so(chromium: Browser, shop: Website) -> 
     async with visiting(chromium, shop.origin) as visitor:
         await visitor.open("/tokens")
         await visitor.page.clock.install()
+        await visitor.page.route(EVENTS, lambda route: route.fulfill(status=503))
         await visitor.page.route("**/tokens?*", lambda route: route.abort("internetdisconnected"))
         await visitor.page.reload()
         for _ in range(4):

@@ -60,7 +60,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "mints in memory": (MarketConfig().live_mints_max,),
     "passwords that wait for a hash": (passwords.WAITING_MAX,),
     "fields of a form": (FIELDS_MAX,),
-    "open pages of tokens that are told of changes": (WebConfig().live_pages_max,),
+    "open pages that are told of changes": (WebConfig().live_pages_max,),
     "sessions of an account": (SESSIONS_PER_USER_MAX,),
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
     "addresses kept of an API key": (ADDRESSES_MAX,),

@@ -21,6 +21,7 @@ from mintscope.core.market.listing.listed import ListPlace
 from mintscope.edges.follow.follower import look_again_soon
 from mintscope.edges.follow.lister import Lister
 from mintscope.edges.web.form import parse_form
+from mintscope.edges.web.live.open_pages import OpenPages
 from mintscope.edges.web.pages.page import Page
 from mintscope.edges.web.routes import PageRequest
 from mintscope.edges.web.tokens.lines import TokenLines
@@ -214,7 +215,8 @@ async def test_a_list_that_is_being_loaded_says_so(shop: Website) -> None:
     assert shop.market is not None
     unread = Lister(shop.market.kept.market.lists, shop.clock, wait=look_again_soon)
     parts = replace(shop.market.parts, lists=unread)
-    pages = TokensPages(parts, TokenLines(parts), Watching(shop.accounts.watchlists))
+    watching = Watching(shop.accounts.watchlists)
+    pages = TokensPages(parts, TokenLines(parts), watching, OpenPages(parts))
     page = await pages.show(PageRequest(now=shop.clock.now(), browser=HERE))
     assert isinstance(page, Page)
     assert (page.status, page.facts["page"]) == (503, None)

@@ -52,9 +52,10 @@ from mintscope.edges.web.factors.second_factor import FactorPages
 from mintscope.edges.web.factors.sign_in import SecondStepPages
 from mintscope.edges.web.form import OwnOrigins
 from mintscope.edges.web.front.front import FrontPages, PersonCredits
+from mintscope.edges.web.front.live import LiveFront
 from mintscope.edges.web.front.status import ReadStatus, StatusPages
 from mintscope.edges.web.keys.keys import KeyPages
-from mintscope.edges.web.live.room import PageRoom
+from mintscope.edges.web.live.open_pages import OpenPages
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
@@ -144,16 +145,24 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
     """Yield the first page, and those of the market if it is shown."""
     market, watching = parts.market if features.has_people else None, Watching(parts.watchlists)
-    lines = None if market is None else TokenLines(market)
     own_credits = PersonCredits(parts.credits, parts.ledger)
-    yield FrontPages(parts.review, own_credits, watching, market=market, lines=lines, origin=origin)
+    lines = live = None
+    if market is not None:
+        lines, pages = TokenLines(market), OpenPages(market)
+        live = LiveFront(market, lines, pages)
+        yield TokensPages(market, lines, watching, pages)
+        yield TokenPages(market, Views(market, parts.credits), watching, pages, origin=origin)
+    yield FrontPages(
+        parts.review,
+        own_credits,
+        watching,
+        live=live,
+        lines=lines,
+        has_mcp=market is not None and market.has_mcp,
+        origin=origin,
+    )
     if parts.status is not None and features.has_people:
         yield StatusPages(parts.status)
-    if market is not None and lines is not None:
-        yield TokensPages(market, lines, watching)
-        yield TokenPages(
-            market, Views(market, parts.credits), watching, PageRoom(market), origin=origin
-        )
     if features.has_people:
         yield WatchlistPages(parts.watchlists, lines)
         yield AlertPages(parts.signals, parts.signal_tests)

@@ -169,8 +169,8 @@ class WebConfig(Section):
     """Views of other tokens' pages that a client address has for nothing in a day; a token seen
     once is seen for 15 minutes, in every timeframe. A credit each beyond these."""
     live_pages_max: values.Count = 500
-    """Open pages that are told of changes as they happen, of the streams.open_max streams; pages
-    beyond these show what was when they were loaded."""
+    """Open pages that are told of changes as they happen, of the streams.open_max streams; beyond
+    these, pages of tokens show what was when they were loaded, and the others ask for it again."""
     second_factor_for_administrators: bool = False
     """Administration is open only to administrators who have a second factor."""
     admin_host: str = "127.0.0.1"

@@ -1,6 +1,6 @@
 """`/`: what the service is, shown by what it does; or where a signed-in person goes on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -18,8 +18,7 @@ from mintscope.core.market.listing.listed import ListQuestion
 from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
 from mintscope.edges.web.figures.day_bars import DAYS, day_bars, day_text
 from mintscope.edges.web.front.examples import examples_of
-from mintscope.edges.web.front.sol import LiveSol
-from mintscope.edges.web.market import MarketParts
+from mintscope.edges.web.front.live import LiveFront
 from mintscope.edges.web.pages.page import NoContent, Page, PageResponse
 from mintscope.edges.web.routes import START, PageRequest, PageRoute, get
 from mintscope.edges.web.tokens.lines import LinePage, TokenLines
@@ -28,6 +27,7 @@ from mintscope.edges.web.tokens.watching import Watching
 
 LIVE: Final = "/live"
 BUNDLES_SHOWN: Final = (10, 100, 500)
+NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class PersonCredits:
 class FrontPages:
     """The first page, and the part of it that is asked for again as blocks come.
 
-    market, lines   None where no market is shown
+    live, lines   None where no market is shown
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that is shown
@@ -70,30 +70,32 @@ class FrontPages:
         own_credits: PersonCredits,
         watching: Watching,
         *,
-        market: MarketParts | None,
+        live: LiveFront | None,
         lines: TokenLines | None,
+        has_mcp: bool,
         origin: str,
     ) -> None:
         self._reviews = reviews
         self._credits = own_credits
         self._watching = watching
-        self._sol = None if market is None else LiveSol(market)
-        self._has_mcp = market is not None and market.has_mcp
+        self._live = live
         self._lines = lines
+        self._has_mcp = has_mcp
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get(START, self.show)
-        if self._sol is not None:
+        if self._live is not None:
             yield get(LIVE, self.show_live)
+            yield get(f"{LIVE}/events", self._live.open)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the service to strangers, and what is theirs to people."""
         if request.session is not None:
             return await self._start(request, request.session)
         facts = {
-            **await self._live(),
+            **await self._live_facts(),
             "bundles": [
                 (each, _money(each.usd)) for each in BUNDLES if each.credits in BUNDLES_SHOWN
             ],
@@ -104,7 +106,7 @@ class FrontPages:
 
     async def show_live(self, request: PageRequest) -> PageResponse:
         """Show SOL and the movers alone; with `seen`, a slot, nothing if it is still the newest."""
-        facts = await self._live()
+        facts = await self._live_facts()
         sol = facts["sol"]
         if sol is not None and request.query_params.text("seen") == str(sol.slot):
             return NoContent()
@@ -119,21 +121,12 @@ class FrontPages:
             "waiting": await self._waiting() if user.is_administrator else 0,
             "watched": await self._watched(request),
             "origin": self._origin,
-            **await self._live(),
+            **await self._live_facts(),
         }
         return Page("front/start.html", facts)
 
-    async def _live(self) -> dict[str, Any]:
-        sol = None if self._sol is None else await self._sol.read()
-        return {"sol": sol, "movers": await self._movers()}
-
-    async def _movers(self) -> LinePage | None:
-        if self._lines is None:
-            return None
-        try:
-            return await self._lines.movers()
-        except ServiceUnavailable:  # the list is being loaded
-            return None
+    async def _live_facts(self) -> dict[str, Any]:
+        return dict(NOT_LIVE) if self._live is None else await self._live.facts()
 
     async def _watched(self, request: PageRequest) -> LinePage | None:
         """Return the lines of what is watched; None where no market is shown."""

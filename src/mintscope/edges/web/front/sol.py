@@ -1,6 +1,6 @@
 """SOL as it is now: its report, and the last hour minute by minute.
 
-It is read once for each slot, however many ask: a page that is open asks once a second.
+It is read once for each slot, however many ask.
 """
 
 from collections.abc import Mapping, Sequence

@@ -35,27 +35,24 @@ class PageStream(EventStream):
     known   the mark of what it shows; None: it is to be told whatever there is
     """
 
-    __slots__ = ("_has_reports", "_on_told", "known")
+    __slots__ = ("_on_told", "known")
 
     def __init__(
         self,
         *args: Any,
         on_told: Callable[[], None] = lambda: None,
-        has_reports: bool = True,
         known: Hashable = None,
         **kwargs: Any,
     ) -> None:
-        """Call *on_told* with each report of a mint; write them only if it *has_reports*."""
+        """Call *on_told* with each report of a mint."""
         super().__init__(*args, **kwargs)
         self.known = known
-        self._has_reports = has_reports
         self._on_told = on_told
 
     @override
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
         """Write *event* of *mint*, or note that it was missed."""
-        if self._has_reports:
-            super().tell(mint, event, is_whole=is_whole)
+        super().tell(mint, event, is_whole=is_whole)
         self._on_told()
 
 
@@ -84,6 +81,11 @@ class Channel(Generic[View]):
     def __len__(self) -> int:
         """Return how many read."""
         return len(self._readers)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has something to look at or to tell, or rests from that."""
+        return self._looking is not None
 
     @contextmanager
     def reading(self, stream: PageStream, view: View) -> Iterator[None]:

@@ -110,14 +110,19 @@ class NoContent:
     """Nothing is new: the browser keeps what it shows."""
 
 
+# Returns the macros of a template, each an attribute that makes HTML.
+Macros = Callable[[str], Any]
+
+
 @dataclass(frozen=True, slots=True)
 class Pushed:
     """Server-sent events, written whenever there is something to tell.
 
-    push   as in `server.response.PushedResponse`
+    push   as in `server.response.PushedResponse`; it is given the macros of templates as well, for
+           parts of pages
     """
 
-    push: Callable[[Outlet], Awaitable[None]]
+    push: Callable[[Outlet, Macros], Awaitable[None]]
 
 
 WholeResponse = Page | Redirect | PlainText | TextFile | NoContent

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,6 +18,7 @@ from mintscope.base.time import iso_time
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.market.updates.server_sent import CONTENT_TYPE
 from mintscope.edges.server.response import NO_STORE, Header, PushedResponse, Response
+from mintscope.edges.server.streams.outlet import Outlet
 from mintscope.edges.web.figures.numbers import dollars, percent, price, short_price
 from mintscope.edges.web.figures.sparkline import sparkline
 from mintscope.edges.web.pages.highlight import highlight
@@ -37,6 +38,7 @@ from mintscope.edges.web.pages.words import (
     ago_text,
     describe_agent,
     foreign_text,
+    old_text,
     prose_text,
     until_text,
     utc_text,
@@ -107,7 +109,7 @@ class PageWriter:
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
     `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
-    `until`, `agent`, `visible`, `foreign`, `prose`, `highlight`, and of `figures`: `price`,
+    `until`, `old`, `agent`, `visible`, `foreign`, `prose`, `highlight`, and of `figures`: `price`,
     `short`, `dollars`, `percent`, `sparkline`.
 
     pages       the paths of all pages that there are: a link to any other is not shown
@@ -171,7 +173,14 @@ class PageWriter:
 
     def push(self, page: Pushed) -> PushedResponse:
         """Return the response whose body is written bit by bit."""
-        return PushedResponse(HTTPStatus.OK, page.push, (*EVENTS, NO_STORE, *GUARDS))
+
+        async def push(outlet: Outlet) -> None:
+            await page.push(outlet, self._macros)
+
+        return PushedResponse(HTTPStatus.OK, push, (*EVENTS, NO_STORE, *GUARDS))
+
+    def _macros(self, template: str) -> Any:
+        return self._environment.get_template(template).module
 
     def _body(self, page: Page, context: PageContext) -> bytes:
         """Return what is sent of *page*; of a template the newest text that is kept."""
@@ -212,6 +221,7 @@ def _environment(
         iso=iso_time,
         ago=ago_text,
         until=until_text,
+        old=old_text,
         agent=describe_agent,
         visible=visible,
         foreign=foreign_text,

@@ -8,7 +8,7 @@ from markupsafe import Markup, escape
 
 from mintscope.base.foreign import visible
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, utc
+from mintscope.base.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, MINUTE_S, SECOND_MS, utc
 
 # The first that occurs decides: every browser also names those it wants to be taken for.
 BROWSERS: Final = (
@@ -59,6 +59,18 @@ def utc_text(at: UnixMs) -> str:
 def ago_text(at: UnixMs, now: UnixMs) -> str:
     """Return how long before *now* it was."""
     return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
+
+
+def old_text(age_ms: int) -> str:
+    """Return how old the newest block is; its time is known in whole seconds."""
+    seconds = age_ms // SECOND_MS
+    if seconds < 1:
+        return "under a second old"
+    if seconds < 2 * MINUTE_S:
+        return f"{seconds} s old"
+    if seconds < 2 * HOUR_S:
+        return f"{seconds // MINUTE_S} min old"
+    return f"{seconds // HOUR_S} h old"
 
 
 def until_text(at: UnixMs, now: UnixMs) -> str:

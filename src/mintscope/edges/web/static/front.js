@@ -1,44 +1,53 @@
-// What is live on the first page is asked for once a second, and what has changed is put in place.
+// What is live on the first page changes in place, and the age of its block is counted.
 // Without this file the page shows what was when it was loaded.
-"use strict";
+import { fetched, follow } from "./live.js";
 
-const PAUSE_MS = 1000;
-const PAUSE_MAX_MS = 30000;
-let pauseMs = PAUSE_MS;
+const live = document.getElementById("live");
+const part = (name) => live.querySelector(`[data-part="${name}"]`);
+const [loaded] = performance.getEntriesByType("navigation");
+// How far the clock of this machine is ahead of the service's; it may be wrong.
+const aheadMs = performance.timeOrigin + (loaded?.responseStart ?? 0) - Number(live.dataset.now);
 
-function show(live, text) {
-  const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("live");
-  if (fresh === null) return;
-  for (const part of fresh.querySelectorAll("[data-part]")) {
-    const here = live.querySelector(`[data-part="${part.dataset.part}"]`);
-    if (here === null || here.contains(document.activeElement)) continue;
-    if (here.innerHTML !== part.innerHTML) here.innerHTML = part.innerHTML;
-    here.className = part.className;
-  }
-  live.dataset.live = fresh.dataset.live;
+function put(name, html) {
+  const here = part(name);
+  if (here === null || here.contains(document.activeElement) || here.innerHTML === html) return;
+  here.innerHTML = html;
 }
 
-async function refresh() {
-  const live = document.getElementById("live");
-  if (live === null || document.hidden) return;
-  const response = await fetch(`/live?seen=${live.dataset.live}`, {
-    headers: { accept: "text/html" },
-    signal: AbortSignal.timeout(5000),
-  });
-  if (!response.ok) throw new Error(`status ${response.status}`);
-  if (response.status === 200) show(live, await response.text());
+// As web/pages/words.py writes it.
+function oldText(ageMs) {
+  const seconds = Math.floor(ageMs / 1000);
+  if (seconds < 1) return "under a second old";
+  if (seconds < 120) return `${seconds} s old`;
+  return seconds < 7200 ? `${Math.floor(seconds / 60)} min old` : `${Math.floor(seconds / 3600)} h old`;
 }
 
-async function keepCurrent() {
-  try {
-    await refresh();
-    pauseMs = PAUSE_MS;
-  } catch {
-    pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2);
-    const age = document.querySelector('[data-part="age"]');
-    if (age) age.className = "badge wait";
-  }
-  setTimeout(keepCurrent, pauseMs);
+function showAge() {
+  const ageMs = Math.max(0, Date.now() - aheadMs - Number(live.dataset.asOf));
+  const isLate = ageMs > Number(live.dataset.degradedMs);
+  const [badge, word, age] = ["state", "word", "age"].map((name) => part(name));
+  if (badge === null) return;
+  const [kind, text] = [`badge ${isLate ? "wait" : "good"}`, isLate ? "late" : "live"];
+  if (badge.className !== kind) badge.className = kind;
+  if (word.textContent !== text) word.textContent = text;
+  if (age.textContent !== oldText(ageMs)) age.textContent = oldText(ageMs);
 }
 
-setTimeout(keepCurrent, pauseMs);
+function hear({ slot, asOf, parts }) {
+  for (const [name, html] of Object.entries(parts)) put(name, html);
+  live.dataset.live = slot;
+  live.dataset.asOf = asOf;
+  showAge();
+}
+
+async function ask() {
+  const fresh = (await fetched(`/live?seen=${live.dataset.live}`))?.getElementById("live");
+  if (!fresh) return false;
+  const parts = [...fresh.querySelectorAll("[data-html]")];
+  const { live: slot, asOf } = fresh.dataset;
+  hear({ slot, asOf, parts: Object.fromEntries(parts.map((each) => [each.dataset.part, each.innerHTML])) });
+  return true;
+}
+
+follow({ address: () => "/live/events", hear, ask, late: () => {}, pauseMs: 1000, pauseMaxMs: 30_000 });
+setInterval(showAge, 250);

@@ -1,11 +1,9 @@
-// The list stays current: it is asked for again, and what has changed is put in place.
+// The list stays current: what has changed is put in place as it is told.
 // Without this file the page shows what was when it was loaded.
-"use strict";
+import { fetched, follow } from "./live.js";
 
-const PAUSE_MS = 3000;
-const PAUSE_MAX_MS = 60000;
 const HTML = { accept: "text/html" };
-let pauseMs = PAUSE_MS;
+const list = () => document.getElementById("list");
 
 function put(cell, fresh) {
   if (cell.innerHTML === fresh.innerHTML || cell.contains(document.activeElement)) return;
@@ -18,61 +16,109 @@ function put(cell, fresh) {
   setTimeout(() => delete cell.dataset.moved, 900);
 }
 
-// Puts the rows of *fresh* into *body*: those that are there already stay the same elements, so
-// that what has the focus keeps it.
-function merge(body, fresh) {
-  const rows = new Map([...body.rows].map((row) => [row.dataset.mint, row]));
-  [...fresh.rows].forEach((row, place) => {
-    const here = rows.get(row.dataset.mint);
-    if (here === undefined || here.cells.length !== row.cells.length) {
-      body.insertBefore(row.cloneNode(true), body.rows[place] ?? null);
-      return;
-    }
-    rows.delete(row.dataset.mint);
-    [...row.cells].forEach((cell, number) => put(here.cells[number], cell));
-    if (body.rows[place] !== here) body.insertBefore(here, body.rows[place] ?? null);
+// Puts *rows*, [mint, (row that is there) => its row now], into *body*: a row that is there already
+// stays the same element, so that what has the focus keeps it.
+function merge(body, rows) {
+  const known = new Map([...body.rows].map((row) => [row.dataset.mint, row]));
+  rows.forEach(([mint, make], place) => {
+    const row = make(known.get(mint));
+    if (row === null) return;
+    known.delete(mint);
+    if (body.rows[place] !== row) body.insertBefore(row, body.rows[place] ?? null);
   });
-  for (const row of rows.values()) row.remove();
+  for (const row of known.values()) row.remove();
 }
 
-function show(text) {
-  const page = new DOMParser().parseFromString(text, "text/html");
-  const list = document.getElementById("list");
+// Of a whole page that was fetched.
+
+function putRow(here, fresh) {
+  if (here === undefined || here.cells.length !== fresh.cells.length) return fresh.cloneNode(true);
+  [...fresh.cells].forEach((cell, number) => put(here.cells[number], cell));
+  return here;
+}
+
+function show(page) {
+  const here = list();
   const fresh = page.getElementById("list");
-  if (list === null || fresh === null) return;
-  const body = list.querySelector("tbody");
+  if (here === null || fresh === null) return;
+  const body = here.querySelector("tbody");
   const rows = fresh.querySelector("tbody");
-  if (body === null || rows === null) {
-    list.innerHTML = fresh.innerHTML;
+  const isWarned = (place) => place.querySelector(".warning") !== null;
+  if (body === null || rows === null || isWarned(here) !== isWarned(fresh)) {
+    here.innerHTML = fresh.innerHTML;
   } else {
-    merge(body, rows);
-    list.querySelector(".fine").innerHTML = fresh.querySelector(".fine").innerHTML;
+    merge(body, [...rows.rows].map((row) => [row.dataset.mint, (known) => putRow(known, row)]));
+    here.querySelector(".fine").outerHTML = fresh.querySelector(".fine").outerHTML;
   }
-  list.dataset.live = fresh.dataset.live;
+  Object.assign(here.dataset, fresh.dataset);
 }
 
-async function refresh() {
-  const list = document.getElementById("list");
-  if (document.hidden || list === null) return;
+async function ask() {
   const address = new URL(location.href);
-  address.searchParams.set("seen", list.dataset.live);
-  const response = await fetch(address, { headers: HTML, signal: AbortSignal.timeout(10000) });
-  if (!response.ok) throw new Error(`status ${response.status}`);
-  if (response.status === 200) show(await response.text());
+  address.searchParams.set("seen", list().dataset.live);
+  const page = await fetched(address);
+  if (page !== null) show(page);
+  return page !== null;
 }
 
-async function keepCurrent() {
-  const late = document.getElementById("late");
-  try {
-    await refresh();
-    pauseMs = PAUSE_MS;
-    if (late) late.hidden = true;
-  } catch {
-    pauseMs = Math.min(PAUSE_MAX_MS, pauseMs * 2);
-    if (late) late.hidden = pauseMs <= 2 * PAUSE_MS;
-  }
-  setTimeout(keepCurrent, pauseMs);
+// Of the cells that were told.
+
+function cellsOf(cells) {
+  const made = document.createElement("template");
+  made.innerHTML = `<table><tbody><tr>${cells.map(([, html]) => html).join("")}</tr></tbody></table>`;
+  return [...made.content.querySelector("tr").cells];
 }
+
+function starCell(mint, title) {
+  const isOn = list().dataset.watched.split(" ").includes(mint);
+  const stars = document.getElementById("stars").content;
+  const cell = stars.querySelector(isOn ? ".on" : ".star:not(.on)").closest("td").cloneNode(true);
+  const star = cell.querySelector(".star");
+  star.value = mint;
+  star.querySelector(".unseen").textContent = isOn ? `Watch ${title} no longer` : `Watch ${title}`;
+  return cell;
+}
+
+// A line that is not here comes with all of its cells; null where it does not.
+function putCells(mint, here, cells) {
+  const hasStars = list().dataset.watched !== undefined;
+  const fresh = cellsOf(cells);
+  if (here !== undefined) {
+    cells.forEach(([number], place) => put(here.cells[number + hasStars], fresh[place]));
+    return here;
+  }
+  if (cells.length < document.querySelectorAll("#list thead th:not(.star-cell)").length) return null;
+  const row = document.createElement("tr");
+  row.dataset.mint = mint;
+  if (hasStars) row.append(starCell(mint, fresh[0].querySelector("b").textContent));
+  row.append(...fresh);
+  return row;
+}
+
+function hear({ slot, order, rows, footing }) {
+  const here = list();
+  const body = here?.querySelector("tbody");
+  if (!body || order.length === 0 || here.querySelector(".warning")) {
+    ask().catch(() => {});
+    return;
+  }
+  merge(body, order.map((mint) => [mint, (known) => putCells(mint, known, rows[mint] ?? [])]));
+  here.querySelector(".fine").outerHTML = footing;
+  here.dataset.live = slot;
+}
+
+function address() {
+  const asked = new URLSearchParams(location.search);
+  asked.set("seen", list()?.dataset.live ?? "");
+  return `/tokens/events?${asked}`;
+}
+
+function late(isLate) {
+  const place = document.getElementById("late");
+  if (place) place.hidden = !isLate;
+}
+
+const again = list() && follow({ address, hear, ask, late, pauseMs: 3000, pauseMaxMs: 60_000 });
 
 // A star is sent without leaving the page.
 document.addEventListener("submit", async (event) => {
@@ -88,11 +134,11 @@ document.addEventListener("submit", async (event) => {
   }
   const mint = button.value;
   button.blur();
-  show(await response.text());
+  show(new DOMParser().parseFromString(await response.text(), "text/html"));
   document.querySelector(`.star[value="${CSS.escape(mint)}"]`)?.focus();
+  again?.(); // of what is watched now
 });
 
 for (const choice of document.querySelectorAll(".narrowing select")) {
   choice.addEventListener("change", () => choice.form.requestSubmit());
 }
-setTimeout(keepCurrent, pauseMs);

@@ -5,7 +5,6 @@ newest candles and swaps of its token are read: once for all its pages, as often
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -17,13 +16,13 @@ from mintscope.base.primitives import Mint
 from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.core.market.updates.server_sent import encode_event
-from mintscope.edges.server.streams.outlet import NO_OUTLET, Outlet
+from mintscope.edges.server.streams.outlet import Outlet
 from mintscope.edges.server.streams.stream import EndReason, EventStream
 from mintscope.edges.web.figures.chart import ChartPoint
 from mintscope.edges.web.live.channel import Channel, News, PageStream
-from mintscope.edges.web.live.room import PageRoom
+from mintscope.edges.web.live.open_pages import OpenPages
 from mintscope.edges.web.market import MarketParts
-from mintscope.edges.web.pages.page import NoContent, PageResponse, Pushed
+from mintscope.edges.web.pages.page import Macros, NoContent, PageResponse
 from mintscope.edges.web.routes import PageRequest
 from mintscope.edges.web.token.reading import TokenReading, last_trade
 from mintscope.edges.web.token.shown import shown_swaps
@@ -40,10 +39,10 @@ MaySee = Callable[[], Awaitable[bool]]
 class LivePages:
     """All open pages of tokens of this process."""
 
-    def __init__(self, market: MarketParts, reading: TokenReading, room: PageRoom) -> None:
+    def __init__(self, market: MarketParts, reading: TokenReading, pages: OpenPages) -> None:
         self._market = market
         self._reading = reading
-        self._room = room
+        self._pages = pages
         self._channels: dict[Mint, Channel[Timeframe]] = {}
 
     async def open(
@@ -54,39 +53,33 @@ class LivePages:
         may_see   asked now and once a minute
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
-        if self._room.is_full or not await may_see():
+        if self._pages.are_full or not await may_see():
             return NoContent()
-        with ExitStack() as room:
-            room.enter_context(self._room.taken(request))
-            await self._market.streams.broadcast.prepare([mint], None)
-            missed = await self._missed(mint, timeframe, request.query_params.text("since"))
-            push = partial(self._push, room.pop_all(), mint, timeframe, missed, may_see)
-        return Pushed(push)
+        since = request.query_params.text("since")
+        serve = partial(self._serve, mint, timeframe, since, may_see)
+        return await self._pages.open(request, [mint], serve)
 
-    async def _push(  # noqa: PLR0913, PLR0917 - one argument for each thing of a page
+    async def _serve(
         self,
-        room: ExitStack,
         mint: Mint,
         timeframe: Timeframe,
-        missed: Sequence[ChartPoint],
+        since: str,
         may_see: MaySee,
         outlet: Outlet,
+        _macros: Macros,
     ) -> None:
         """Tell what changes until the page is left."""
-        with room:
-            if outlet is NO_OUTLET:
-                return
-            streams, channel = self._market.streams, self._channel(mint)
-            stream = PageStream(outlet, [mint], on_behind=streams.note_behind, on_told=channel.note)
-            if missed:
-                stream.say(encode_event(b"series", msgspec.json.encode(missed)))
-            renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
-            try:
-                with channel.reading(stream, timeframe):
-                    await streams.serve(stream, renew=renew)
-            finally:
-                if not channel and self._channels.get(mint) is channel:
-                    del self._channels[mint]
+        streams, channel = self._market.streams, self._channel(mint)
+        stream = PageStream(outlet, [mint], on_behind=streams.note_behind, on_told=channel.note)
+        if missed := await self._missed(mint, timeframe, since):
+            stream.say(encode_event(b"series", msgspec.json.encode(missed)))
+        renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
+        try:
+            with channel.reading(stream, timeframe):
+                await streams.serve(stream, renew=renew)
+        finally:
+            if not channel and self._channels.get(mint) is channel:
+                del self._channels[mint]
 
     def _channel(self, mint: Mint) -> Channel[Timeframe]:
         """Return that of the pages of *mint*."""

@@ -20,7 +20,7 @@ from mintscope.core.market.listing.names import cleaned
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.web.docs.definitions import DEFINITIONS
-from mintscope.edges.web.live.room import PageRoom
+from mintscope.edges.web.live.open_pages import OpenPages
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.page import Page, PageResponse, Redirect
@@ -83,7 +83,7 @@ class TokenPages:
         market: MarketParts,
         views: Views,
         watching: Watching,
-        room: PageRoom,
+        pages: OpenPages,
         *,
         origin: str,
     ) -> None:
@@ -91,7 +91,7 @@ class TokenPages:
         self._views = views
         self._watching = watching
         self._reading = TokenReading(market)
-        self._live = LivePages(market, self._reading, room)
+        self._live = LivePages(market, self._reading, pages)
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:

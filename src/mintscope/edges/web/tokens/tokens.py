@@ -6,10 +6,12 @@ from typing import Final
 from mintscope.base.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.base.primitives import Mint, UnixS, parse_mint
 from mintscope.base.time import SECOND_MS
+from mintscope.edges.web.live.open_pages import OpenPages
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.page import NoContent, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.tokens.lines import LinePage, TokenLines
+from mintscope.edges.web.tokens.live import LiveLists
 from mintscope.edges.web.tokens.question import AGES, PATH, VOLUMES, TokensQuestion, question_of
 from mintscope.edges.web.tokens.watching import Watching
 
@@ -33,14 +35,18 @@ STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
 class TokensPages:
     """The list, and the stars beside its lines."""
 
-    def __init__(self, market: MarketParts, lines: TokenLines, watching: Watching) -> None:
+    def __init__(
+        self, market: MarketParts, lines: TokenLines, watching: Watching, pages: OpenPages
+    ) -> None:
         self._market = market
         self._lines = lines
         self._watching = watching
+        self._live = LiveLists(market, lines, watching, pages)
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get(PATH, self.show)
+        yield get(f"{PATH}/events", self._live.open)
         yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
@@ -54,10 +60,11 @@ class TokensPages:
             page = await self._lines.page(asked.of_list(watched, now_s))
         except ServiceUnavailable:
             return self._page(asked, None, watched, is_stale=False)
-        if request.query_params.text("seen") == str(page.slot):
-            return NoContent()
         age_ms = 0 if page.time is None else request.now - page.time * SECOND_MS
-        return self._page(asked, page, watched, is_stale=self._market.is_stale(age_ms))
+        is_stale = self._market.is_stale(age_ms)
+        if request.query_params.text("seen") == _mark(page, is_stale=is_stale):
+            return NoContent()
+        return self._page(asked, page, watched, is_stale=is_stale)
 
     async def watch(self, request: PageRequest) -> PageResponse:
         """Put a token on the watchlist of who is signed in, or take it off."""
@@ -87,9 +94,15 @@ class TokensPages:
             "page": page,
             "watched": watched,
             "is_stale": is_stale,
+            "mark": "" if page is None else _mark(page, is_stale=is_stale),
             "columns": COLUMNS,
             "volumes": VOLUMES,
             "ages": AGES,
             "here": asked.address(after=asked.after),
         }
         return Page("tokens/list.html", facts, status=UNAVAILABLE if page is None else None)
+
+
+def _mark(page: LinePage, *, is_stale: bool) -> str:
+    """Return what a page tells by when it is asked for again: its slot, and whether it is old."""
+    return f"{page.slot}{'!' if is_stale else ''}"
