@@ -112,6 +112,30 @@ async def test_a_token_is_found_and_watched(chromium: Browser, shop: Website, sc
         assert await watched(visitor) == []
 
 
+@pytest.mark.parametrize("scripts", ["with", "without"])
+async def test_the_token_of_an_alert_is_found_by_its_name(
+    chromium: Browser, shop: Website, scripts: str
+) -> None:
+    shop.clock.advance(60_000)
+    async with visiting(chromium, shop.origin, scripts=scripts == "with") as visitor:
+        page = visitor.page
+        await visitor.sign_up(f"alerted-{scripts}@people.example")
+        await visitor.open("/alerts/new")
+        await page.get_by_label("Name", exact=True).fill("Kept")
+        await page.get_by_label("Token", exact=True).fill("jup")
+        if scripts == "without":
+            await visitor.press("Find")
+        choice = page.get_by_role("list", name="Tokens that were found").get_by_role("button")
+        await expect(choice).to_contain_text("JUP")
+        await choice.click()
+        await visitor.reads("This is JUP")
+        await expect(page.get_by_label("Token", exact=True)).to_have_value(JUP)
+        await page.get_by_label("Level").fill("70")
+        await page.get_by_label("Level").press("Enter")  # sends the form: it finds nothing again
+        await visitor.reads("RSI, 1 hour comes above 70")
+        await visitor.reads("Kept")
+
+
 async def test_a_list_that_is_late_says_so(chromium: Browser, shop: Website) -> None:
     async with visiting(chromium, shop.origin) as visitor:
         await visitor.open("/tokens")

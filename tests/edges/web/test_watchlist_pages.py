@@ -55,6 +55,23 @@ async def test_a_watchlist_is_made_filled_named_emptied_and_deleted(alice: Perso
     assert (await alice.open(path)).status_code == 404
 
 
+async def test_a_token_is_put_on_it_by_name_once_it_is_chosen(alice: Person) -> None:
+    path = await make(alice, "Mine")
+    found = await alice.send(f"{path}/add", {"mint": "sol", "find": "yes"})
+    named = await alice.send(f"{path}/add", {"mint": "sol"})
+    unknown = await alice.send(f"{path}/add", {"mint": "no such token"})
+    empty = words(await alice.open(path))
+    await alice.send(f"{path}/add", {"mint": "sol", "choose": WSOL})
+
+    assert (found.status_code, named.status_code, unknown.status_code) == (200, 422, 422)
+    for each in (found, named):
+        assert f'name="choose" value="{WSOL}"' in each.text
+    assert "Choose one of these" in words(named)
+    assert "No token that is followed here is called that" in words(unknown)
+    assert "0 of 200 tokens" in empty
+    assert "1 of 200 tokens" in words(await alice.open(path))
+
+
 async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
     path = await make(alice, "Mine")
     for mint in (WSOL, "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"):
@@ -73,7 +90,7 @@ async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
         ("", "name", "x" * 65, "Give it a name"),
         ("", "name", "a\nb", "Give it a name"),
         ("/rename", "name", "", "Give it a name"),
-        ("/add", "mint", "nothing", "Expected a token mint address"),
+        ("/add", "mint", "nothing", "No token that is followed here is called that"),
         ("/add", "mint", "", "Expected a token mint address"),
     ],
 )

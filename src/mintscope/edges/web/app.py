@@ -77,6 +77,7 @@ from mintscope.edges.web.session.links import LinkPages
 from mintscope.edges.web.token.pages import TokenPages
 from mintscope.edges.web.token.views import Views
 from mintscope.edges.web.tokens.lines import TokenLines
+from mintscope.edges.web.tokens.search import TokenSearch
 from mintscope.edges.web.tokens.tokens import TokensPages
 from mintscope.edges.web.tokens.watching import Watching
 from mintscope.edges.web.watchlists.watchlists import WatchlistPages
@@ -164,8 +165,9 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
     if parts.status is not None and features.has_people:
         yield StatusPages(parts.status)
     if features.has_people:
-        yield WatchlistPages(parts.watchlists, lines)
-        yield AlertPages(parts.signals, parts.signal_tests)
+        search = TokenSearch(lines)
+        yield WatchlistPages(parts.watchlists, lines, search)
+        yield AlertPages(parts.signals, parts.signal_tests, search)
 
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:

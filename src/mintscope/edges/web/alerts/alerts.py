@@ -1,6 +1,6 @@
 """Alerts of a person: made, tried, changed, paused, deleted; those of others do not exist."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from secrets import token_hex
 from typing import Final
@@ -15,6 +15,8 @@ from mintscope.edges.web.alerts.form import FIRST, filled, parse_alert, values_o
 from mintscope.edges.web.form import InvalidForm, parse_id, sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
+from mintscope.edges.web.tokens.lines import ShownToken
+from mintscope.edges.web.tokens.search import TokenSearch, mint_of
 
 PATH: Final = "/alerts"
 ONE: Final = f"{PATH}/{{alert}}"
@@ -34,12 +36,14 @@ REFUSALS: Final[Mapping[SignalDenied, str]] = {
 class AlertPages:
     """What a person is told of.
 
-    tests   counts those of a user, together with the API's
+    tests    counts those of a user, together with the API's
+    search   finds the tokens that they are of
     """
 
-    def __init__(self, signals: Signals, tests: Limiter) -> None:
+    def __init__(self, signals: Signals, tests: Limiter, search: TokenSearch) -> None:
         self._signals = signals
         self._tests = tests
+        self._search = search
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -59,25 +63,34 @@ class AlertPages:
     async def list(self, request: PageRequest) -> PageResponse:
         """Show all alerts."""
         own = await self._signals.of_user(_user_id(request))
+        named = await self._search.named([each.rule.mint for each in own])
         most = self._signals.bounds.per_user_max
-        return Page("alerts/list.html", {"alerts": own, "most": most, "words": words})
+        facts = {"alerts": own, "most": most, "words": words, "named": named}
+        return Page("alerts/list.html", facts)
 
     async def ask(self, request: PageRequest) -> PageResponse:
         """Ask what the new alert is to wait for; `mint` of the query is filled in."""
         mint = request.query_params.line("mint")
-        return _form({**filled(request.form), **FIRST, "mint": mint, "once": _once()})
+        return await self._ask({**filled(request.form), **FIRST, "mint": mint, "once": _once()})
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Make an alert, one of a form however often it is sent; show the secret of its webhook."""
+        """Make an alert, one of a form however often it is sent; show the secret of its webhook.
+
+        The buttons `find` and `choose` of the form make none: they fill in its token.
+        """
         values = filled(request.form)
+        if chosen := request.form.line("choose"):
+            return await self._ask({**values, "mint": chosen})
+        if request.form.text("find"):
+            return await self._ask(values, found=await self._search.find(values["mint"]))
         try:
             asked = self._sound(values)
         except InvalidForm as invalid:
-            return _form(values, errors=invalid.errors)
+            return await self._ask_again(values, invalid.errors)
         once = values["once"][:ONCE_LENGTH_MAX] or None
         made = await self._signals.make(_user_id(request), asked, once)
         if isinstance(made, SignalDenied):
-            return _form({**values, "once": _once()}, errors={"": REFUSALS[made]})
+            return await self._ask({**values, "once": _once()}, {"": REFUSALS[made]})
         if asked.webhook_url is not None:
             return self._secret(made)
         return Redirect(f"{PATH}/{made.signal_id}", notice="alert-made")
@@ -86,7 +99,8 @@ class AlertPages:
         """Show an alert, and what it has told of late.  Raises NotFound."""
         alert = await self._own(request)
         events = await self._signals.firings(alert.user_id, alert.signal_id, None, EVENTS_SHOWN)
-        facts = {"alert": alert, "events": events or [], "words": words}
+        named = await self._search.named([alert.rule.mint])
+        facts = {"alert": alert, "events": events or [], "words": words, "named": named}
         return Page("alerts/show.html", facts)
 
     async def test(self, request: PageRequest) -> PageResponse:
@@ -119,7 +133,7 @@ class AlertPages:
     async def ask_change(self, request: PageRequest) -> PageResponse:
         """Ask what it is to wait for from now on.  Raises NotFound."""
         alert = await self._own(request)
-        return _form(values_of(alert.rule), alert)
+        return await self._ask(values_of(alert.rule), alert=alert)
 
     async def change(self, request: PageRequest) -> PageResponse:
         """Change what it waits for; token, value and kind stay.  Raises NotFound."""
@@ -129,7 +143,7 @@ class AlertPages:
         try:
             asked = replace(self._sound(values), is_active=alert.rule.is_active)
         except InvalidForm as invalid:
-            return _form(values, alert, invalid.errors)
+            return await self._ask(values, invalid.errors, alert=alert)
         return await self._change(alert, asked, values)
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
@@ -156,8 +170,36 @@ class AlertPages:
         if changed is SignalDenied.NOT_FOUND:
             raise NotFound
         if isinstance(changed, SignalDenied):
-            return _form(values or values_of(asked), alert, {"": REFUSALS[changed]})
+            errors = {"": REFUSALS[changed]}
+            return await self._ask(values or values_of(asked), errors, alert=alert)
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-changed")
+
+    async def _ask(
+        self,
+        values: Mapping[str, str],
+        errors: Mapping[str, str] = NO_ERRORS,
+        *,
+        alert: Signal | None = None,
+        found: Sequence[ShownToken] | None = None,
+    ) -> Page:
+        """Return the form; *found* may be chosen from, None where nothing was looked for."""
+        mint = mint_of(values["mint"])
+        named = {} if mint is None else await self._search.named([mint])
+        facts = {
+            "alert": alert,
+            "words": words,
+            "chosen": None if mint is None else named.get(mint),
+            "found": found or [],
+            "is_looked_for": found is not None and mint is None,
+        }
+        return Page("alerts/form.html", facts, errors=errors, values=values)
+
+    async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
+        """Return the form of a new alert; what is no mint may be the name of a token."""
+        if "mint" not in errors:
+            return await self._ask(values, errors)
+        error, found = await self._search.flaw(values["mint"], errors["mint"])
+        return await self._ask(values, {**errors, "mint": error}, found=found)
 
     def _sound(self, values: Mapping[str, str]) -> SignalRule:
         """Return the rule that *values* ask for.  Raises InvalidForm."""
@@ -179,12 +221,3 @@ def _once() -> str:
 
 def _user_id(request: PageRequest) -> UserId:
     return request.signed_in.user.user_id
-
-
-def _form(
-    values: Mapping[str, str],
-    alert: Signal | None = None,
-    errors: Mapping[str, str] = NO_ERRORS,
-) -> Page:
-    facts = {"alert": alert, "words": words}
-    return Page("alerts/form.html", facts, errors=errors, values=values)

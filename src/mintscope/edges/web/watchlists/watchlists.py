@@ -1,6 +1,6 @@
 """Watchlists of a person: made, named, filled, emptied, deleted; those of others do not exist."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mintscope.base.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
@@ -19,6 +19,7 @@ from mintscope.edges.web.form import parse_id, sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.tokens.lines import ShownToken, TokenLines
+from mintscope.edges.web.tokens.search import TokenSearch
 
 PATH: Final = "/watchlists"
 ONE: Final = f"{PATH}/{{watchlist}}"
@@ -32,12 +33,16 @@ NOT_A_NAME: Final = (
 class WatchlistPages:
     """What a person watches.
 
-    lines   what the list of tokens says of each; None where there is no list
+    lines    what the list of tokens says of each; None where there is no list
+    search   finds tokens in it
     """
 
-    def __init__(self, watchlists: Watchlists, lines: TokenLines | None) -> None:
+    def __init__(
+        self, watchlists: Watchlists, lines: TokenLines | None, search: TokenSearch
+    ) -> None:
         self._watchlists = watchlists
         self._lines = lines
+        self._search = search
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -81,13 +86,19 @@ class WatchlistPages:
         return Redirect(_address(found), notice="watchlist-renamed")
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Put a token on it.  Raises NotFound."""
+        """Put a token on it; what is no mint may be a name, of tokens to choose from.
+
+        Raises    NotFound
+        """
         found, text = await self._own(request), request.form.line("mint")
-        values = {"mint": text}
+        text, values = request.form.line("choose") or text, {"mint": text}
         try:
             mint = parse_mint(text)
         except InvalidTokenAddress as error:
-            return await self._show(found, {"mint": sentence(error)}, values)
+            if request.form.text("find"):
+                return await self._show(found, {}, values, await self._search.find(text))
+            flaw, tokens = await self._search.flaw(text, sentence(error))
+            return await self._show(found, {"mint": flaw}, values, tokens)
         user_id, watchlist_id = request.signed_in.user.user_id, found.line.watchlist_id
         added = await self._watchlists.add(user_id, watchlist_id, mint)
         if added is WatchDenied.TOO_MANY:
@@ -136,12 +147,16 @@ class WatchlistPages:
         found: Watchlist,
         errors: Mapping[str, str] = NO_ERRORS,
         values: Mapping[str, str] | None = None,
+        tokens: Sequence[ShownToken] | None = None,
     ) -> Page:
+        """Return its page; *tokens* may be put on it, None where none were looked for."""
         shown = {each.mint: each for each in await self._shown(found)}
         facts = {
             "watchlist": found,
             "tokens": [(mint, shown.get(mint)) for mint in found.mints],
             "most": WATCHED_MAX,
+            "found": tokens or [],
+            "is_looked_for": tokens is not None,
         }
         values = {"name": found.line.name} | dict(values or {})
         return Page("watchlists/show.html", facts, errors=errors, values=values)
