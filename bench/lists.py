@@ -1,17 +1,24 @@
 """The list of 100,000 tokens: how long it loads, what a page takes, and how long the loop stands.
 
 The list is read from memory, so this is the work of the api process alone: taking in all mints,
-sorting them, following slots with 500 trades, and cutting pages. A watch on the loop notes by how
-much a turn of a millisecond is late: the longest is the stall that any other request would meet.
+sorting them, following slots with 500 trades, and cutting pages, as the api process does: in
+threads. A watch on the loop notes by how much a turn of a millisecond is late, less what threads
+of this process waited for a core: the longest is the stall that any other request would meet.
+
+The peer keeps the same numbers in a table of SQLite in memory, with an index for each order.
 """
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import truediv
+from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
+import apsw
 import based58
 
 from bench.figure import Figure, tell
@@ -19,7 +26,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.errors import TokenNotFound
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.engine.fold import MintFold
-from mintscope.core.market.listing.listed import ListQuestion, Sort
+from mintscope.core.market.listing.listed import ListedTokens, ListLine, ListQuestion, Sort
 from mintscope.core.market.listing.store import (
     FactPlace,
     FoldedTo,
@@ -33,6 +40,7 @@ from mintscope.core.market.listing.store import (
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.edges.follow.lister import Lister
+from mintscope.edges.maintenance.memory import freeze_startup_objects
 
 MINTS: Final = 100_000
 TRADES: Final = 500
@@ -40,7 +48,10 @@ SLOTS: Final = 20
 NOW: Final = UnixS(1_760_000_040)
 PART_S: Final = 1_440
 TURN_S: Final = 0.001
+PAGE: Final = 100
+TIMES: Final = 20
 WHO: Final = "mintscope"
+PEER: Final = "SQLite in memory, an index each"
 
 
 class ManyMints:
@@ -109,25 +120,58 @@ class ManyMints:
 
 
 class Watch:
-    """Notes how late a turn of the loop comes."""
+    """Notes how late a turn of the loop comes, but for what threads have waited for a core."""
 
     def __init__(self) -> None:
         self.late_s: list[float] = []
 
     async def run(self) -> None:
         while True:
-            began_s = time.perf_counter()
+            began_s = time.perf_counter() - _waited_for_core_s()
             await asyncio.sleep(TURN_S)
-            self.late_s.append(time.perf_counter() - began_s - TURN_S)
+            self.late_s.append(time.perf_counter() - _waited_for_core_s() - began_s - TURN_S)
 
     def longest_ms(self) -> float:
         longest, self.late_s = max(self.late_s), []
         return longest * 1_000
 
 
+def _waited_for_core_s() -> float:
+    """Return how long threads of this process were ready to run and did not, in all."""
+    schedules = Path("/proc/self/task").glob("*/schedstat")
+    return sum(int(schedule.read_text().split()[1]) for schedule in schedules) / 1e9
+
+
+class PeerList:
+    """The numbers of a list in SQLite, in memory, with an index for each order."""
+
+    def __init__(self, listed: ListedTokens) -> None:
+        self._db = apsw.Connection(":memory:")
+        values = ", ".join(f"{sort} REAL" for sort in Sort)
+        self._db.execute(f"CREATE TABLE token (mint TEXT, sol REAL, {values})")
+        lines = listed.page(ListQuestion(limit=MINTS)).lines
+        rows = ((line.listed.mint, line.sol, *_values(line)) for line in lines)
+        marks = ", ".join("?" * (2 + len(Sort)))
+        with self._db:
+            self._db.executemany(f"INSERT INTO token VALUES ({marks})", rows)
+            for sort in Sort:
+                self._db.execute(f"CREATE INDEX by_{sort} ON token ({sort}, mint)")
+
+    def page(self, sort: Sort) -> list[Any]:
+        statement = f"SELECT * FROM token ORDER BY {sort} DESC, mint DESC LIMIT {PAGE}"
+        return self._db.execute(statement).fetchall()
+
+
+def _values(line: ListLine) -> tuple[float | None, ...]:
+    change_m5, change_h1, change = line.changes
+    moved = (change_m5, change_h1, line.market_cap, line.rsi, line.pressure)
+    return (line.volume, change, line.age_s, line.usd, *moved)
+
+
 async def measure() -> list[Figure]:
     """Load the list, follow slots and read pages under a watch on the loop."""
     market, watch = ManyMints(), Watch()
+    freeze_startup_objects()
 
     async def never() -> None:
         raise AssertionError("the bench refreshes it")
@@ -144,12 +188,16 @@ async def measure() -> list[Figure]:
         began_s = time.perf_counter()
         await lister.refresh()
         follow_s.append(time.perf_counter() - began_s)
-    follow_ms, page_s = watch.longest_ms(), []
+    follow_ms, page_s, peer_s = watch.longest_ms(), [], []
+    peer = await asyncio.to_thread(PeerList, lister.newest())
+    await asyncio.sleep(0.1)
+    watch.longest_ms()  # of the peer
     for sort in Sort:
-        question = ListQuestion(text="", sort=sort, is_rising=False, limit=100)
-        began_s = time.perf_counter()
-        assert len(lister.newest().page(question).lines) == question.limit
-        page_s.append(time.perf_counter() - began_s)
+        question = ListQuestion(text="", sort=sort, is_rising=False, limit=PAGE)
+        ours = partial(lister.newest().page, question)
+        assert len((await asyncio.to_thread(ours)).lines) == PAGE
+        page_s.append(await asyncio.to_thread(_cpu_s, ours))
+        peer_s.append(await asyncio.to_thread(_cpu_s, partial(peer.page, sort)))
         await asyncio.sleep(2 * TURN_S)
     pages_ms = watch.longest_ms()
     watching.cancel()
@@ -159,8 +207,25 @@ async def measure() -> list[Figure]:
         _figure("follow a slot with 500 trades", median(follow_s) * 1_000, "ms"),
         _figure("longest stall meanwhile, 20 slots", follow_ms, "ms"),
         _figure("a page of 100 of the list", median(page_s) * 1_000, "ms"),
+        Figure(
+            what="a page of 100 of the list",
+            who=PEER,
+            value=median(peer_s) * 1_000,
+            unit="ms",
+            ratio=median(map(truediv, peer_s, page_s)),
+        ),
         _figure("longest stall by pages, each order", pages_ms, "ms"),
     ]
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    """Return how long *work* takes of the processor, the least of some times."""
+    taken_s = []
+    for _ in range(TIMES):
+        began_s = time.thread_time()
+        work()
+        taken_s.append(time.thread_time() - began_s)
+    return min(taken_s)
 
 
 def _figure(what: str, value: float, unit: str) -> Figure:

@@ -177,14 +177,14 @@ class ListedTokens:
         return len(self._by_key)
 
     def page(self, asked: ListQuestion) -> ListedPage:
-        """Return the page that *asked* describes."""
+        """Return the page that *asked* describes: some milliseconds, in any thread."""
         rows = self._rows_after(asked)
         for is_wanted in self._wanted(asked):
             rows = rows[is_wanted[rows]]
-        shown = rows[: asked.limit].tolist()
+        shown = rows[: asked.limit]
         is_last = len(rows) <= asked.limit
-        place = None if is_last else self._place(shown[-1], asked.sort)
-        return ListedPage([self._line(row) for row in shown], place, shown)
+        place = None if is_last else self._place(int(shown[-1]), asked.sort)
+        return ListedPage(list(self._lines(shown)), place, shown.tolist())
 
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
         """Return how the prices of *rows* of a page of this list went within D1, oldest first."""
@@ -251,24 +251,34 @@ class ListedTokens:
         assert listed is not None
         return ListPlace(_known(self._values[sort][row]), listed.mint)
 
-    def _line(self, row: int) -> ListLine:
-        listed, now = self._mints[row], self.folded.time
-        assert listed is not None
-        m5, h1, d1 = map(_known, self._changes[row])
-        since = listed.since
-        return ListLine(
-            listed=listed,
-            usd=_known(self._usd[row]),
-            sol=_known(self._sol[row]),
-            changes=(m5, h1, d1),
-            volume=int(self._volume[row]),
-            swaps=int(self._swaps[row]),
-            market_cap=_known(self._caps[row]),
-            rsi=_known(self._rsi[row]),
-            pressure=_known(self._pressure[row]),
-            ready=list(compress(TIMEFRAMES, self._is_ready[row])),
-            age_s=None if since is None or now is None else max(0, now - since),
+    def _lines(self, rows: Rows) -> Iterator[ListLine]:
+        """Yield the line of each of *rows*; to take values one by one takes five times as long."""
+        now = self.folded.time
+        columns = (
+            *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
+            *(self._rsi, self._pressure, self._is_ready),
         )
+        values = zip(*(column[rows].tolist() for column in columns), strict=True)
+        for row, (usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready) in zip(
+            rows.tolist(), values, strict=True
+        ):
+            listed = self._mints[row]
+            assert listed is not None
+            m5, h1, d1 = map(_known, changes)
+            since = listed.since
+            yield ListLine(
+                listed=listed,
+                usd=_known(usd),
+                sol=_known(sol),
+                changes=(m5, h1, d1),
+                volume=volume,
+                swaps=swaps,
+                market_cap=_known(cap),
+                rsi=_known(rsi),
+                pressure=_known(pressure),
+                ready=list(compress(TIMEFRAMES, is_ready)),
+                age_s=None if since is None or now is None else max(0, now - since),
+            )
 
 
 class TokenLists(Protocol):

@@ -1,5 +1,6 @@
 """GET /v1/tokens, and what is known of one token without a price."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +11,12 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import BadRequest, ErrorCode, InsufficientData
 from mintscope.base.limits import Limit
 from mintscope.base.primitives import Mint
-from mintscope.core.market.listing.listed import ListPlace, ListQuestion, TokenLists
+from mintscope.core.market.listing.listed import (
+    ListedTokens,
+    ListPlace,
+    ListQuestion,
+    TokenLists,
+)
 from mintscope.core.market.listing.names import cleaned
 from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
@@ -119,22 +125,14 @@ class TokenRoutes:
         """Answer one page of the list."""
         await self.limit.pass_through(request)
         asked = read_query(request, ListQuery)
-        listed = self.lists.newest()
-        page = listed.page(
-            ListQuestion(
-                text=cleaned(asked.query) or "",
-                sort=asked.sort,
-                is_rising=asked.order == "asc",
-                limit=asked.limit,
-                after=_place(asked),
-            )
+        question = ListQuestion(
+            text=cleaned(asked.query) or "",
+            sort=asked.sort,
+            is_rising=asked.order == "asc",
+            limit=asked.limit,
+            after=_place(asked),
         )
-        data = TokenPage(
-            tokens=[ListedToken.of(line) for line in page.lines],
-            slot=listed.folded.slot,
-            as_of=listed.folded.time,
-            next_cursor=None if page.next_after is None else _cursor(asked, page.next_after),
-        )
+        data = await asyncio.to_thread(_page, self.lists.newest(), asked, question)
         return success(request, data, at=self.clock.now())
 
     async def get_token_metadata(self, request: Request) -> Response:
@@ -162,6 +160,17 @@ def token_operations(
     tokens = TokenRoutes(lists=parts.lists, limit=limit, clock=clock)
     demo = DemoRoutes(limit=limit, clock=clock, origin=parts.origin)
     return (*tokens.operations(), *demo.operations())
+
+
+def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> TokenPage:
+    """Return the page of *listed* that answers *question*, which is what was *asked*."""
+    page = listed.page(question)
+    return TokenPage(
+        tokens=[ListedToken.of(line) for line in page.lines],
+        slot=listed.folded.slot,
+        as_of=listed.folded.time,
+        next_cursor=None if page.next_after is None else _cursor(asked, page.next_after),
+    )
 
 
 def _place(asked: ListQuery) -> ListPlace | None:

@@ -109,7 +109,7 @@ class TokenPages:
         except (InvalidTokenAddress, TokenNotFound):
             return Page("token/unknown.html", {"asked": request.path_params["mint"]}, status=404)
         watched = await self._watching.mints(request.session)
-        known = _Known(mint, timeframe, facts, self._listed(mint), watched)
+        known = _Known(mint, timeframe, facts, await self._listed(mint), watched)
         try:
             told = await self._reading.report(mint)
         except (InsufficientData, DataStale) as reason:
@@ -139,9 +139,9 @@ class TokenPages:
 
         return await self._live.open(request, mint, timeframe, may_see)
 
-    def _listed(self, mint: Mint) -> ListLine | None:
+    async def _listed(self, mint: Mint) -> ListLine | None:
         try:
-            return self._reading.listed(mint)
+            return await self._reading.listed(mint)
         except ServiceUnavailable:
             return None  # it is being loaded: the page has what is not in the list
 

@@ -1,5 +1,6 @@
 """What the page of a token shows, read from the market: the same parts that the API reads."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -103,14 +104,14 @@ class TokenReading:
         """
         return await self.market.lists.facts_of(mint)
 
-    def listed(self, mint: Mint) -> ListLine | None:
+    async def listed(self, mint: Mint) -> ListLine | None:
         """Return the line of *mint* in the list of tokens, as of a final slot; None without one.
 
         Raises ServiceUnavailable while the list is being loaded.
         """
         asked = ListQuestion(text=mint, limit=NAMESAKES_MAX)
-        lines = self.market.lists.newest().page(asked).lines
-        return next((line for line in lines if line.listed.mint == mint), None)
+        page = await asyncio.to_thread(self.market.lists.newest().page, asked)
+        return next((line for line in page.lines if line.listed.mint == mint), None)
 
 
 def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
