@@ -95,7 +95,7 @@ async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, Account
     assert (kept.user_id, kept.rule, kept.nonce, kept.old_nonce) == (one, RULE, NONCE, NONCE)
     assert (kept.revision, kept.state, kept.created_at) == (2, '{"side":1}', at(1))
     assert (kept.fired_at, kept.webhook_failed_at, kept.old_nonce_until) == (at(3), None, None)
-    found = await there.read(lambda rows: (rows.signals.of_user(one), rows.signals.active()))
+    found = await there.read(lambda rows: (rows.signals.of_user(one), rows.active.since(first, 9)))
     assert [[each.signal_id for each in part] for part in found] == [[first, second], [first]]
     assert not found[0][1].rule.is_active
     await here.transact(lambda rows: rows.signals.hand_over(one, other))
@@ -203,7 +203,7 @@ async def test_who_leaves_takes_signals_and_waiting_webhooks_along(
 
     def left(rows: AccountRows) -> list[object]:
         queue, of_gone = rows.webhooks.queue(), rows.firings.of_signal(gone, None, 9)
-        numbers = [each.signal_id for each in rows.signals.active()]
+        numbers = [each.signal_id for each in rows.active.since(SignalId(1), 9)]
         return [numbers, queue.waiting, of_gone, rows.signals.of_user(session.user.user_id)]
 
     assert await there.read(left) == [[kept], 1, [], []]

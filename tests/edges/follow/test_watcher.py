@@ -3,25 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.solana import USDC, WSOL
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.evaluation import LOOKS_AT_ONCE, Evaluation
 from mintscope.core.accounts.signals.signal import (
     Firing,
     Signal,
@@ -29,9 +29,9 @@ from mintscope.core.accounts.signals.signal import (
     SignalId,
     SignalRule,
 )
-from mintscope.core.accounts.signals.signals import Signals
-from mintscope.core.accounts.signals.writing import LEASE_MS, SignalWriter
-from mintscope.core.accounts.store import AccountStore
+from mintscope.core.accounts.signals.signals import SignalBounds, Signals
+from mintscope.core.accounts.signals.writing import LEASE_MS, SignalWriter, packed
+from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, UserId, UserKind
 from mintscope.core.market.log import Appended, PricedSwap
 from mintscope.core.market.signals.fields import Field
@@ -109,6 +109,19 @@ class Scene:
             kind=UserKind.AGENT, username="a", email=EMAIL, verified_at=NOW, created_at=NOW
         )
         self.user_id = await self.store.transact(lambda rows: rows.users.insert(new))
+
+    async def begin_anew(self) -> None:
+        """Have another log, no signal, and nothing that was looked at."""
+        for signal in await self.signals.of_user(self.user_id):
+            await self.signals.delete(self.user_id, signal.signal_id)
+
+        def forget(rows: AccountRows) -> None:
+            rows.turn.drop_bases([MINT])
+            rows.turn.hold(b"", UnixMs(0))
+            rows.turn.advance(0)
+
+        await self.store.transact(forget)
+        self.log = begun_log()
 
     async def make(self, kind: SignalKind = SignalKind.ABOVE, **more: Any) -> SignalId:
         asked: dict[str, Any] = {
@@ -190,34 +203,36 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=STEPS)
 async def test_each_crossing_once_whatever_dies(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, float]]
+    scene: Scene, steps: list[tuple[str, float]]
 ) -> None:
-    async with opened("sqlite", tmp_path_factory.mktemp("steps")) as scene:
-        signal_id = await scene.make()
-        watchers = [scene.watcher(0), scene.watcher(1)]
-        await watchers[0].round()
-        began = scene.log.seq
-        for what, value in steps:
-            match what:
-                case "trade":
-                    trade(scene.log, value)
-                case "look":
-                    await watchers[int(value)].round()
-                case "die":
-                    watchers[int(value)] = scene.watcher(int(value))
-                case "wait":
-                    scene.clock.advance(LEASE_MS + 1)
-                case "renew":
-                    scene.clock.advance(int(RENEW_S * 1000) + 1)
-                case _:
-                    slots = scene.log.slots_at(scene.log.seq)
-                    scene.log.finalize(slots[-1].header.slot)
-        scene.clock.advance(LEASE_MS + 1)
-        await watchers[1].round()
-        assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
+    await scene.begin_anew()
+    signal_id = await scene.make()
+    watchers = [scene.watcher(0), scene.watcher(1)]
+    await watchers[0].round()
+    began = scene.log.seq
+    for what, value in steps:
+        match what:
+            case "trade":
+                trade(scene.log, value)
+            case "look":
+                await watchers[int(value)].round()
+            case "die":
+                watchers[int(value)] = scene.watcher(int(value))
+            case "wait":
+                scene.clock.advance(LEASE_MS + 1)
+            case "renew":
+                scene.clock.advance(int(RENEW_S * 1000) + 1)
+            case _:
+                slots = scene.log.slots_at(scene.log.seq)
+                scene.log.finalize(slots[-1].header.slot)
+    scene.clock.advance(LEASE_MS + 1)
+    await watchers[1].round()
+    assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
 
 
 async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Path) -> None:
@@ -291,12 +306,10 @@ async def test_a_change_begins_anew(scene: Scene) -> None:
     await watcher.round()
 
     async def edit(**changes: object) -> None:
-        import dataclasses  # noqa: PLC0415
-
         changed = await scene.signals.change(
             scene.user_id,
             signal_id,
-            lambda asked: dataclasses.replace(asked, **changes),  # type: ignore[arg-type]
+            lambda asked: replace(asked, **changes),  # type: ignore[arg-type]
         )
         assert not isinstance(changed, SignalDenied)
 
@@ -333,6 +346,60 @@ async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> No
     assert (await scene.store.read(lambda rows: rows.webhooks.queue())).waiting == 0
 
 
+async def test_there_are_as_many_as_are_offered_and_no_more(scene: Scene) -> None:
+    scene.signals = replace(scene.signals, bounds=SignalBounds(of_all_max=3, mints_max=1))
+
+    async def change(signal_id: SignalId, **changes: Any) -> Signal | SignalDenied:
+        return await scene.signals.change(
+            scene.user_id, signal_id, lambda asked: replace(asked, **changes)
+        )
+
+    first = await scene.make()
+    asked = SignalRule(name="up", mint=Mint(USDC), field=Field("price.usd"), kind=SignalKind.ABOVE)
+    assert await scene.signals.make(scene.user_id, asked) is SignalDenied.TOO_MANY_MINTS
+    assert isinstance(await change(first, is_active=False), Signal)
+    other = await scene.signals.make(scene.user_id, asked)
+    assert isinstance(other, Signal)
+    assert await change(first, is_active=True) is SignalDenied.TOO_MANY_MINTS
+    await scene.signals.delete(scene.user_id, other.signal_id)
+    await scene.make()
+    await scene.make()
+    assert isinstance(await change(first, is_active=True), Signal)
+    assert isinstance(await change(first, level=2.0), Signal)
+    fourth = replace(asked, mint=MINT)
+    assert await scene.signals.make(scene.user_id, fourth) is SignalDenied.TOO_MANY_OF_ALL
+    idle = await scene.signals.make(scene.user_id, replace(fourth, is_active=False))
+    assert isinstance(idle, Signal)
+    assert await change(idle.signal_id, is_active=True) is SignalDenied.TOO_MANY_OF_ALL
+
+
+async def test_many_rules_over_one_token_fire_together_and_let_others_run(scene: Scene) -> None:
+    scene.signals = replace(scene.signals, bounds=SignalBounds(per_user_max=2_000))
+    asked = SignalRule(
+        name="up", mint=MINT, field=Field("price.usd"), kind=SignalKind.ABOVE, level=LEVEL
+    )
+    owner = scene.user_id
+
+    def fill(rows: AccountRows) -> None:
+        for _ in range(2 * LOOKS_AT_ONCE):
+            rows.signals.insert(owner, asked, bytes(32), NOW)
+        rows.turn.touch()
+
+    await scene.store.transact(fill)
+    watcher = scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    turns, task = 0, asyncio.ensure_future(watcher.round())
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 3
+    signals = await scene.signals.of_user(owner)
+    assert len(signals) == 2 * LOOKS_AT_ONCE
+    assert all(signal.fired_at == NOW for signal in signals)
+    assert await scene.seqs(signals[-1].signal_id) == [scene.log.seq]
+
+
 async def test_only_one_process_watches(scene: Scene) -> None:
     signal_id = await scene.make()
     one, other = scene.watcher(0), scene.watcher(1)
@@ -366,13 +433,13 @@ async def test_a_frozen_process_tells_nothing_that_another_has_told(scene: Scene
     trade(scene.log, 11.0)
     evaluated = one.evaluation
     for event in scene.log.kept[evaluated.tracks.seq :]:
-        evaluated.apply(event, NOW)  # frozen before it writes
+        list(evaluated.apply(event, NOW))  # frozen before it writes
     outcome = evaluated.outcome(evaluated.tracks.seq - 1, with_idle=False)
     assert outcome.fired
     scene.clock.advance(LEASE_MS + 1)
     await other.round()
     assert len(await scene.fired(signal_id)) == 1
-    assert not await one.writer.write(outcome)
+    assert not await one.writer.write(packed(outcome))
     await one.round()
     assert len(await scene.fired(signal_id)) == 1
 

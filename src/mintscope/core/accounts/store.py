@@ -21,7 +21,12 @@ from mintscope.core.accounts.mail.email import EmailRows, OutboxRows
 from mintscope.core.accounts.people.session import SessionRows
 from mintscope.core.accounts.proof import EmailProof, ProofRows, Purpose, parse_link
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.signal import FiringRows, SignalRows, WebhookRows
+from mintscope.core.accounts.signals.signal import (
+    ActiveRows,
+    FiringRows,
+    SignalRows,
+    WebhookRows,
+)
 from mintscope.core.accounts.signals.turn import TurnRows
 from mintscope.core.accounts.user import UserRows
 
@@ -56,6 +61,7 @@ class AccountRows:
     watched: WatchedRows
     made: MadeRows
     signals: SignalRows
+    active: ActiveRows
     firings: FiringRows
     webhooks: WebhookRows
     turn: TurnRows

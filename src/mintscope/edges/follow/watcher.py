@@ -5,7 +5,7 @@ begin    after a start, or after another process: from what was written down
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,8 +18,8 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import SIGNAL_EVENTS_BEHIND, SIGNAL_MINTS, SIGNALS_FIRED
 from mintscope.base.primitives import Mint
 from mintscope.core.accounts.signals.evaluation import Evaluation
-from mintscope.core.accounts.signals.turn import SignalStanding
-from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.accounts.signals.turn import MintBase, SignalStanding
+from mintscope.core.accounts.signals.writing import SignalWriter, packed
 from mintscope.core.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
 from mintscope.core.market.signals.tracks import unpack
 from mintscope.edges.follow.follower import EVENTS_PER_READ, Wait
@@ -88,7 +88,8 @@ class Watcher:
         evaluation.clear(0)
         standing = await self._watch()
         evaluation.looked_until = standing.seq
-        is_begun = evaluation.take_bases(await self._bases(), tip)
+        await self._do(evaluation.take_bases(await self._bases(), tip))
+        is_begun = evaluation.can_go_on(tip)
         if is_begun:
             try:
                 await self._advance(standing.seq)
@@ -103,8 +104,12 @@ class Watcher:
 
     async def _watch(self) -> SignalStanding:
         """Read the signals; those that are new are looked at from now on."""
-        standing, active = await self.writer.active()
-        self.evaluation.watch(active)
+        standing, gone, changed = await self.writer.changes(self.evaluation.revisions)
+        while changed:
+            some, changed = await self.writer.some(changed)
+            self.evaluation.watch(some)
+            await asyncio.sleep(0)
+        self.evaluation.unwatch(gone)
         self._version = standing.version
         tracks = self.evaluation.tracks
         self._wanted = {mint for mint in self.evaluation.mints if not tracks.has(mint)}
@@ -113,13 +118,7 @@ class Watcher:
 
     async def _bases(self) -> list[LoadedMint]:
         """Return what was written down of mints, as far as this version can read it."""
-        bases = []
-        for base in await self.writer.bases():
-            try:
-                bases.append(msgspec.structs.replace(unpack(base.packed), seq=base.seq))
-            except ValueError as reason:
-                LOG.warning("a mint is begun anew", mint=base.mint, why=str(reason))
-        return bases
+        return await asyncio.to_thread(_unpacked, await self.writer.bases())
 
     async def _follow(self) -> None:
         tip = await self.reader.tip()
@@ -132,7 +131,7 @@ class Watcher:
             LOG.warning("signals missed reports", why=str(reason))
             self.evaluation.begin_at(await self.reader.tip())
             await self._load(self.evaluation.mints)
-        self.evaluation.look_at_new(self.clock.now())
+        await self._do(self.evaluation.look_at_new(self.clock.now()))
         now_s = self.clock.monotonic_s()
         is_renewing = now_s - self._renewed_at_s >= RENEW_S
         if is_renewing:
@@ -150,18 +149,24 @@ class Watcher:
             if not events:
                 raise LogTrimmed(f"expected events up to {seq}; there are none after {tracks.seq}")
             for event in events:
-                self.evaluation.apply(event, now)
-                if isinstance(event, Tracked):
-                    self._wanted |= {event.mint} & set(self.evaluation.mints)
-            await asyncio.sleep(0)  # a long way back must not keep requests waiting
+                await self._do(self.evaluation.apply(event, now))
+                if isinstance(event, Tracked) and event.mint in self.evaluation.mints:
+                    self._wanted.add(event.mint)
+
+    async def _do(self, steps: Iterator[None]) -> None:
+        """Take *steps*, and let requests run after each: there may be many rules."""
+        for _ in steps:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
     async def _load(self, mints: Iterable[Mint]) -> None:
         """Load *mints*; those that are not tracked are loaded when they are."""
         for mint in list(mints):
             self._wanted.discard(mint)
             loaded = await self.reader.load(mint)
-            if loaded is not None and not self.evaluation.take(loaded, self.clock.now()):
+            if loaded is not None and not self.evaluation.take(loaded):
                 self._wanted.add(mint)
+            await self._do(self.evaluation.look_at_begun(self.clock.now()))
 
     async def _renew(self) -> None:
         """Load the mints that have traded again, so that none must be begun from long ago."""
@@ -176,12 +181,24 @@ class Watcher:
         outcome = self.evaluation.outcome(self._seq, with_idle=with_idle)
         if outcome.seq == self._seq and not (outcome.states or outcome.bases or outcome.dropped):
             return
-        if not await self.writer.write(outcome):
+        told = await asyncio.to_thread(packed, outcome)
+        if not await self.writer.write(told):
             LOG.info("another process watches signals now")
             self._seq = None
             return
         self.evaluation.written(outcome)
         self._seq, self._written_at_s = outcome.seq, self.clock.monotonic_s()
-        for fired in outcome.fired:
-            SIGNALS_FIRED.inc()
-            LOG.info("a signal has fired", signal=fired.signal_id, slot=fired.slot)
+        if outcome.fired:
+            SIGNALS_FIRED.inc(len(outcome.fired))
+            LOG.info("signals have fired", count=len(outcome.fired), slot=outcome.fired[-1].slot)
+
+
+def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:
+    """Return *bases*, without those that this version cannot read."""
+    found = []
+    for base in bases:
+        try:
+            found.append(msgspec.structs.replace(unpack(base.packed), seq=base.seq))
+        except ValueError as reason:
+            LOG.warning("a mint is begun anew", mint=base.mint, why=str(reason))
+    return found

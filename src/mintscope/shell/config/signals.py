@@ -14,6 +14,8 @@ class SignalsConfig(Section):
     """Look at alert rules and send their webhooks. Without it they are kept, and fire nothing."""
     per_account_max: values.Count = 20
     """Alert rules of an account."""
+    of_all_max: int = Field(default=10_000, ge=1, le=100_000)
+    """Alert rules of all accounts that are looked at; inactive ones do not count."""
     mints_max: int = Field(default=1_000, ge=1, le=100_000)
     """Tokens that all alert rules together look at, about 15 kB of memory each."""
     emails_per_day_max: values.Count = 50

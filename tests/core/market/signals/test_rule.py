@@ -1,7 +1,6 @@
 """Rules: they fire where a value crosses, by a slow definition, whenever they are stored."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -115,7 +114,7 @@ def test_touching_the_level_is_not_crossing_it() -> None:
     assert [number for number, _ in fired(above, touched)] == [2]
     again = [*touched, (START + 4, 10.5)]
     assert [number for number, _ in fired(above, again)] == [2, 4]
-    wide = replace(above, margin=1.0)
+    wide = msgspec.structs.replace(above, margin=1.0)
     assert [number for number, _ in fired(wide, again)] == [2]
 
 

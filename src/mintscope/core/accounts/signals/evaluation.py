@@ -1,28 +1,34 @@
-"""Evaluating signals: every report of a mint is looked at once, in the order of the swap log."""
+"""Evaluating signals: every report of a mint is looked at once, in the order of the swap log.
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+What may take long is a generator: it yields after each LOOKS_AT_ONCE rules, so that whoever runs it
+can let others run meanwhile.  Nothing else is to be called before it has ended.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.accounts.signals.signal import FiringKind, NewFiring, Signal, SignalId
 from mintscope.core.market.log import Event, LoadedMint, LogTip, Untracked
-from mintscope.core.market.report import TokenReport
-from mintscope.core.market.signals.fields import read_field
-from mintscope.core.market.signals.rule import RuleState, look
+from mintscope.core.market.signals.fields import Field, read_field
+from mintscope.core.market.signals.rule import Rule, RuleState, look
 from mintscope.core.market.signals.tracks import Tracks
 
-Fired = tuple[Signal, NewFiring]
+LOOKS_AT_ONCE: Final = 500  # some milliseconds
 
 
-@dataclass(slots=True)
-class _Watched:
-    """A signal, and what its rule remembers by now."""
+class _Watched(msgspec.Struct, gc=False):
+    """What is looked at for a signal, and what its rule remembers by now."""
 
-    signal: Signal
+    signal_id: SignalId
+    revision: int
+    mint: Mint
+    field: Field
+    rule: Rule
     state: RuleState | None
-    is_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +36,7 @@ class Outcome:
     """What is to be written down at once.
 
     since_seq, seq   the reports behind the first, up to the second, were looked at
-    states           of the signals whose state has changed, JSON, by number, with the revision
+    states           of the signals whose state has changed, by number, with the revision
     fired            what happened, in order
     bases            what mints are begun from again; idle: whose base is as of *seq*, too
     dropped          mints that no signal looks at any more
@@ -38,7 +44,7 @@ class Outcome:
 
     since_seq: int
     seq: int
-    states: Mapping[SignalId, tuple[int, str | None]]
+    states: Mapping[SignalId, tuple[int, RuleState]]
     fired: Sequence[NewFiring]
     bases: Sequence[LoadedMint]
     idle: Sequence[Mint]
@@ -55,15 +61,24 @@ class Evaluation:
     tracks: Tracks
     looked_until: int = 0
     _watched: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
-    _of_mint: dict[Mint, list[_Watched]] = field(default_factory=dict, init=False)
+    _of_mint: dict[Mint, dict[SignalId, _Watched]] = field(default_factory=dict, init=False)
+    _new: dict[SignalId, _Watched] = field(default_factory=dict, init=False)  # without a state
+    _changed: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _fired: list[NewFiring] = field(default_factory=list, init=False)
     _dropped: list[Mint] = field(default_factory=list, init=False)
+    _begun: list[Mint] = field(default_factory=list, init=False)
+    _looks: int = field(default=0, init=False)  # since it last yielded
     _has_begun: bool = field(default=False, init=False)
 
     @property
     def mints(self) -> Collection[Mint]:
         """The mints that signals look at."""
         return self._of_mint.keys()
+
+    @property
+    def revisions(self) -> Mapping[SignalId, int]:
+        """The signals that are evaluated, and which revision of each."""
+        return {number: watched.revision for number, watched in self._watched.items()}
 
     @property
     def is_urgent(self) -> bool:
@@ -73,25 +88,31 @@ class Evaluation:
     def clear(self, looked_until: int) -> None:
         """Forget everything; reports behind *looked_until* are looked at."""
         self.looked_until, self._has_begun = looked_until, False
-        self._watched, self._of_mint, self._fired, self._dropped = {}, {}, [], []
+        self._watched, self._of_mint, self._new, self._changed = {}, {}, {}, {}
+        self._fired, self._dropped, self._begun = [], [], []
 
     def watch(self, signals: Iterable[Signal]) -> None:
-        """Evaluate *signals* and no others; one that has not been changed goes on."""
-        watched: dict[SignalId, _Watched] = {}
-        of_mint: dict[Mint, list[_Watched]] = {}
+        """Evaluate *signals*, too; one of another revision begins with the state it comes with."""
         for signal in signals:
-            known = self._watched.get(signal.signal_id)
-            if known is None or known.signal.revision != signal.revision:
-                known = _Watched(signal, _state_of(signal))
-            known.signal = signal
-            watched[signal.signal_id] = known
-            of_mint.setdefault(signal.rule.mint, []).append(known)
-        for mint in self._of_mint.keys() - of_mint.keys():
-            self.tracks.drop(mint)
-            self._dropped.append(mint)
-        self._watched, self._of_mint = watched, of_mint
+            self._forget(signal.signal_id)
+            asked, state = signal.rule, _state_of(signal)
+            number = signal.signal_id
+            watched = _Watched(number, signal.revision, asked.mint, asked.field, asked.rule, state)
+            self._watched[number] = watched
+            self._of_mint.setdefault(asked.mint, {})[number] = watched
+            if state is None:
+                self._new[number] = watched
 
-    def apply(self, event: Event, now: UnixMs) -> None:
+    def unwatch(self, numbers: Iterable[SignalId]) -> None:
+        """Evaluate these signals no more; a mint that no other looks at is dropped."""
+        for number in numbers:
+            mint = self._forget(number)
+            if mint is not None and not self._of_mint[mint]:
+                del self._of_mint[mint]
+                self.tracks.drop(mint)
+                self._dropped.append(mint)
+
+    def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
         """Apply the next event of the log, and look at the reports that it changes."""
         begun, traded = self.tracks.apply(event)
         if isinstance(event, Untracked) and event.mint in self._of_mint:
@@ -99,53 +120,65 @@ class Evaluation:
         if event.seq <= self.looked_until:
             return
         for mint in dict.fromkeys((*begun, *traded)):
-            self._look(mint, self._of_mint.get(mint, ()), now)
+            yield from self._look(mint, [*self._of_mint.get(mint, {}).values()], now)
         self.looked_until = event.seq
 
-    def take(self, loaded: LoadedMint, now: UnixMs) -> bool:
-        """Take what was loaded of a mint; False if it is older than the last event applied."""
+    def take(self, loaded: LoadedMint) -> bool:
+        """Take what was loaded of a mint; False if it is older than the last event applied.
+
+        If the mint begins with it, `look_at_begun` is to be run next.
+        """
         begun = self.tracks.take(loaded)
-        for mint in begun or ():
-            self._look(mint, self._of_mint.get(mint, ()), now)
+        self._begun += begun or ()
         return begun is not None
 
-    def take_bases(self, bases: Iterable[LoadedMint], tip: LogTip) -> bool:
+    def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
         """Begin before the reports that were not looked at, from what was written down.
 
-        False if nothing was that matters; what no signal looks back at is dropped.
+        What no signal looks back at is dropped.
         """
-        seen = {each.signal.rule.mint for each in self._watched.values() if each.state is not None}
+        seen = {each.mint for each in self._watched.values() if each.state is not None}
         fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]
-        self._dropped += [each.mint for each in bases if each not in fit]
-        if not seen or self.looked_until > tip.seq:
-            return False
+        self._dropped += {each.mint for each in bases} - {each.mint for each in fit}
         start = min((each.seq for each in fit), default=self.looked_until)
         is_tip = start == tip.seq
         self.tracks.begin(start, tip.slot if is_tip else None, tip.time if is_tip else None)
         for each in fit:
             self.tracks.take(each)
-        return True
+            yield
+
+    def can_go_on(self, tip: LogTip) -> bool:
+        """Say whether any signal has seen a report, of the log that ends with *tip*."""
+        return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
     def begin_at(self, tip: LogTip) -> None:
         """Begin at the newest position; what happened since the last look is not looked at."""
         self.tracks.begin(tip.seq, tip.slot, tip.time)
         self.looked_until = tip.seq
 
-    def look_at_new(self, now: UnixMs) -> None:
+    def look_at_begun(self, now: UnixMs) -> Iterator[None]:
+        """Look at the mints that have begun with what was taken."""
+        begun, self._begun = self._begun, []
+        for mint in begun:
+            yield from self._look(mint, [*self._of_mint.get(mint, {}).values()], now)
+
+    def look_at_new(self, now: UnixMs) -> Iterator[None]:
         """Look at what signals have not seen yet, if it is there."""
         if self.tracks.seq < self.looked_until:
             return
-        for mint, watching in self._of_mint.items():
-            new = [watched for watched in watching if watched.state is None]
-            if new and mint in self.tracks:
-                self._look(mint, new, now)
+        new: dict[Mint, list[_Watched]] = {}
+        for watched in self._new.values():
+            if watched.mint in self.tracks:
+                new.setdefault(watched.mint, []).append(watched)
+        for mint, watching in new.items():
+            yield from self._look(mint, watching, now)
 
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
         """Return what is to be written down; it stays to be until `written`."""
         states = {
-            number: (watched.signal.revision, _encoded(watched.state))
-            for number, watched in self._watched.items()
-            if watched.is_changed
+            number: (watched.revision, watched.state)
+            for number, watched in self._changed.items()
+            if watched.state is not None
         }
         return Outcome(
             since_seq=since_seq,
@@ -159,34 +192,51 @@ class Evaluation:
 
     def written(self, outcome: Outcome) -> None:
         """Note that *outcome*, the newest, was written down."""
-        for watched in self._watched.values():
-            watched.is_changed = False
+        self._changed.clear()
         self._fired.clear()
         self._dropped.clear()
         self._has_begun = False
         self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
 
-    def _look(self, mint: Mint, watching: Iterable[_Watched], now: UnixMs) -> None:
-        report = self.tracks.report(mint)
-        if report is not None:
-            for watched in watching:
-                self._look_at(watched, report, now)
+    def _forget(self, number: SignalId) -> Mint | None:
+        """Forget a signal; return its mint, None if it was not there."""
+        watched = self._watched.pop(number, None)
+        if watched is None:
+            return None
+        self._new.pop(number, None)
+        self._changed.pop(number, None)
+        del self._of_mint[watched.mint][number]
+        return watched.mint
 
-    def _look_at(self, watched: _Watched, report: TokenReport, now: UnixMs) -> None:
-        tracks, asked = self.tracks, watched.signal.rule
-        value = read_field(report, asked.field)
-        if value is None:
+    def _look(self, mint: Mint, watching: Sequence[_Watched], now: UnixMs) -> Iterator[None]:
+        report = self.tracks.report(mint) if watching else None
+        if report is None:
             return
+        values: dict[Field, float | None] = {}
+        for watched in watching:
+            if watched.field not in values:
+                values[watched.field] = read_field(report, watched.field)
+            value = values[watched.field]
+            if value is not None:
+                self._look_at(watched, value, now)
+            self._looks += 1
+            if self._looks >= LOOKS_AT_ONCE:
+                self._looks = 0
+                yield
+
+    def _look_at(self, watched: _Watched, value: float, now: UnixMs) -> None:
+        tracks = self.tracks
         assert tracks.time is not None, "there is a report"
-        assert tracks.slot is not None, "there is a report"
-        state, crossing = look(asked.rule, watched.state, value, tracks.time)
-        if state != watched.state:
+        state, crossing = look(watched.rule, watched.state, value, tracks.time)
+        if state is not watched.state and state != watched.state:
             self._has_begun |= watched.state is None
-            watched.state, watched.is_changed = state, True
+            self._new.pop(watched.signal_id, None)
+            watched.state, self._changed[watched.signal_id] = state, watched
         if crossing is not None:
+            assert tracks.slot is not None, "there is a report"
             self._fired.append(
                 NewFiring(
-                    signal_id=watched.signal.signal_id,
+                    signal_id=watched.signal_id,
                     kind=FiringKind.FIRED,
                     seq=tracks.seq,
                     slot=tracks.slot,
@@ -201,7 +251,3 @@ class Evaluation:
 
 def _state_of(signal: Signal) -> RuleState | None:
     return None if signal.state is None else msgspec.json.decode(signal.state, type=RuleState)
-
-
-def _encoded(state: RuleState | None) -> str | None:
-    return None if state is None else msgspec.json.encode(state).decode()

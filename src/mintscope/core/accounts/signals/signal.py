@@ -1,6 +1,6 @@
 """Signals: the alert rules that users have made, and what fired."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import NamedTuple, NewType, Protocol, TypedDict, Unpack
@@ -19,6 +19,7 @@ class SignalDenied(Enum):
 
     NOT_FOUND = auto()
     TOO_MANY = auto()  # of the user
+    TOO_MANY_OF_ALL = auto()  # of all users together
     TOO_MANY_MINTS = auto()  # of all users together
     UNVERIFIED = auto()  # the e-mail address of the user
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
@@ -82,6 +83,11 @@ class Signal:
     created_at: UnixMs
     fired_at: UnixMs | None
     webhook_failed_at: UnixMs | None
+
+    @property
+    def sends_webhooks(self) -> bool:
+        """Whether firings are sent by webhook."""
+        return self.rule.webhook_url is not None and self.webhook_failed_at is None
 
 
 class SignalChanges(TypedDict, total=False):
@@ -186,6 +192,14 @@ class FiringChanges(TypedDict, total=False):
     reason: str | None
 
 
+class Crowd(NamedTuple):
+    """How many signals are evaluated, and of how many mints; whether one mint is among these."""
+
+    signals: int
+    mints: int
+    has_mint: bool
+
+
 class SignalRows(Protocol):
     """Signals inside one transaction."""
 
@@ -204,11 +218,30 @@ class SignalRows(Protocol):
     def delete(self, signal_id: SignalId) -> None:
         """Delete a signal and what it fired."""
 
-    def active(self) -> Sequence[Signal]:
-        """Return every signal that is evaluated, of all users."""
-
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Let the signals of *giver* be those of *taker*, however many that are."""
+
+
+class ActiveRows(Protocol):
+    """Signals that are evaluated, of all users, inside one transaction."""
+
+    def crowd(self, mint: Mint) -> Crowd:
+        """Return how many there are."""
+
+    def revisions(self) -> Mapping[SignalId, int]:
+        """Return the revision of each."""
+
+    def since(self, signal_id: SignalId, limit: int) -> Sequence[Signal]:
+        """Return up to *limit*, in the order of their numbers, from *signal_id* on."""
+
+    def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
+        """Write down the states of those that have that revision."""
+
+    def some(self, numbers: Collection[SignalId]) -> Sequence[Signal]:
+        """Return those of *numbers* that are there."""
+
+    def note_fired(self, fired_at: Mapping[SignalId, UnixMs]) -> None:
+        """Note when each of these has fired last."""
 
 
 class FiringRows(Protocol):
@@ -216,6 +249,9 @@ class FiringRows(Protocol):
 
     def insert(self, firing: NewFiring, due_at: UnixMs | None) -> FiringId:
         """Add a firing; *due_at*: None where it is not told by webhook."""
+
+    def insert_many(self, firings: Sequence[tuple[NewFiring, UnixMs | None]]) -> None:
+        """Add firings, each with its *due_at*, in that order."""
 
     def update(self, firing_id: FiringId, /, **changes: Unpack[FiringChanges]) -> None:
         """Change columns of a firing."""

@@ -38,12 +38,14 @@ class SignalBounds:
     """How much is offered.
 
     per_user_max     signals of a user
-    mints_max        mints that all signals together look at
+    of_all_max       signals of all users that are evaluated
+    mints_max        mints that these look at together
     emails_day_max   e-mails to a user within a day
     allows_loopback  webhooks may go to addresses of this machine, in plain http
     """
 
     per_user_max: int = 20
+    of_all_max: int = 10_000
     mints_max: int = 1_000
     emails_day_max: int = 50
     allows_loopback: bool = False
@@ -145,7 +147,7 @@ class Signals:
             if made.asked != wanted:
                 return SignalDenied.KEY_USED
             return _find(rows, user_id, SignalId(made.thing_id)) or SignalDenied.NOT_FOUND
-        denied = self._denied(rows, user_id, asked, is_new=True)
+        denied = self._denied(rows, user_id, asked, None)
         if denied is not None:
             return denied
         signal_id = rows.signals.insert(user_id, asked, nonce, at)
@@ -165,7 +167,7 @@ class Signals:
         if signal is None:
             return SignalDenied.NOT_FOUND
         asked, before = edit(signal.rule), signal.rule
-        denied = self._denied(rows, user_id, asked, is_new=False)
+        denied = self._denied(rows, user_id, asked, before)
         if denied is not None:
             return denied
         rows.signals.update(
@@ -187,19 +189,21 @@ class Signals:
         return _kept(rows, signal_id)
 
     def _denied(
-        self, rows: AccountRows, user_id: UserId, asked: SignalRule, *, is_new: bool
+        self, rows: AccountRows, user_id: UserId, asked: SignalRule, before: SignalRule | None
     ) -> SignalDenied | None:
-        """Return why *asked* is not offered to this user now."""
-        if is_new and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
+        """Return why *asked* is not offered to this user now; *before*: None for a new signal."""
+        if before is None and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
             return SignalDenied.TOO_MANY
         kept = rows.users.get(user_id)
         if asked.by_email and (kept is None or kept.user.verified_at is None):
             return SignalDenied.UNVERIFIED
-        if asked.is_active:
-            mints = {signal.rule.mint for signal in rows.signals.active()} | {asked.mint}
-            if len(mints) > self.bounds.mints_max:
-                return SignalDenied.TOO_MANY_MINTS
-        return None
+        if not asked.is_active or (before is not None and before.is_active):
+            return None
+        crowd = rows.active.crowd(asked.mint)
+        if crowd.signals >= self.bounds.of_all_max:
+            return SignalDenied.TOO_MANY_OF_ALL
+        has_room = crowd.has_mint or crowd.mints < self.bounds.mints_max
+        return None if has_room else SignalDenied.TOO_MANY_MINTS
 
 
 def _find(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Signal | None:

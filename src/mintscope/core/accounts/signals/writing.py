@@ -1,8 +1,10 @@
 """Writing down what signals have seen: each report counts once, in whichever process."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
@@ -15,6 +17,28 @@ from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.market.signals.tracks import pack
 
 LEASE_MS: Final = 10 * SECOND_MS
+READ_AT_ONCE: Final = 200  # signals: some milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class PackedOutcome:
+    """An outcome, and what of it is written in another form."""
+
+    outcome: Outcome
+    states: Sequence[tuple[SignalId, int, str]]
+    bases: Sequence[MintBase]
+
+
+def packed(outcome: Outcome) -> PackedOutcome:
+    """Return *outcome* as it is written down; it takes long where much has changed."""
+    return PackedOutcome(
+        outcome,
+        states=[
+            (number, revision, msgspec.json.encode(state).decode())
+            for number, (revision, state) in outcome.states.items()
+        ],
+        bases=[MintBase(base.mint, base.seq, pack(base)) for base in outcome.bases],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,19 +75,39 @@ class SignalWriter:
         """Let another process watch at once, if it is this one's turn."""
         await self.store.transact(self._leave)
 
-    async def active(self) -> tuple[SignalStanding, Sequence[Signal]]:
-        """Return every signal that is to be evaluated, and where it stands."""
-        return await self.store.read(lambda rows: (rows.turn.standing(), rows.signals.active()))
+    async def changes(
+        self, known: Mapping[SignalId, int]
+    ) -> tuple[SignalStanding, Collection[SignalId], Sequence[SignalId]]:
+        """Return where it stands, and which signals are to be evaluated no more, and anew.
+
+        known   those that are evaluated, with their revisions
+        """
+
+        def compare(
+            rows: AccountRows,
+        ) -> tuple[SignalStanding, Collection[SignalId], Sequence[SignalId]]:
+            now = rows.active.revisions()
+            changed = [number for number, revision in now.items() if known.get(number) != revision]
+            return rows.turn.standing(), known.keys() - now.keys(), sorted(changed)
+
+        return await self.store.read(compare)
+
+    async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Signal], Sequence[SignalId]]:
+        """Return some of the signals *wanted*, in order, and which are left to be read."""
+        found = await self.store.read(lambda rows: rows.active.since(wanted[0], READ_AT_ONCE))
+        last = found[-1].signal_id if found else wanted[-1]
+        chosen = set(wanted)
+        some = [signal for signal in found if signal.signal_id in chosen]
+        return some, [number for number in wanted if number > last]
 
     async def bases(self) -> Sequence[MintBase]:
         """Return what mints can be begun from."""
         return await self.store.read(lambda rows: rows.turn.bases())
 
-    async def write(self, outcome: Outcome) -> bool:
-        """Write down *outcome*, all of it or nothing; False: it does not begin where we stand."""
+    async def write(self, packed: PackedOutcome) -> bool:
+        """Write down what was packed, all or nothing; False: it does not begin where we stand."""
         now = self.clock.now()
-        bases = [MintBase(base.mint, base.seq, pack(base)) for base in outcome.bases]
-        return await self.store.transact(lambda rows: self._write(rows, outcome, bases, now))
+        return await self.store.transact(lambda rows: self._write(rows, packed, now))
 
     def _hold(self, rows: AccountRows, now: UnixMs) -> SignalStanding | None:
         standing = rows.turn.standing()
@@ -76,41 +120,38 @@ class SignalWriter:
         if rows.turn.standing().holder == self.holder:
             rows.turn.hold(self.holder, UnixMs(0))
 
-    def _write(
-        self, rows: AccountRows, outcome: Outcome, bases: Sequence[MintBase], now: UnixMs
-    ) -> bool:
-        standing = rows.turn.standing()
+    def _write(self, rows: AccountRows, packed: PackedOutcome, now: UnixMs) -> bool:
+        standing, outcome = rows.turn.standing(), packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
             return False
-        unchanged = _note_states(rows, outcome)
-        for firing in outcome.fired:
-            signal = unchanged.get(firing.signal_id)
-            if signal is not None:
-                self._tell(rows, signal, firing, now)
+        rows.active.keep_states(packed.states)
+        if outcome.fired:
+            self._tell(rows, outcome, now)
         rows.turn.drop_bases(outcome.dropped)
-        rows.turn.keep_bases(bases, dict.fromkeys(outcome.idle, outcome.seq))
+        rows.turn.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
         rows.turn.advance(outcome.seq)
         return True
 
-    def _tell(self, rows: AccountRows, signal: Signal, firing: NewFiring, now: UnixMs) -> None:
-        """Note a firing, to be sent where its owner wants it."""
-        asked = signal.rule
-        by_webhook = asked.webhook_url is not None and signal.webhook_failed_at is None
-        rows.firings.insert(firing, now if by_webhook else None)
-        rows.signals.update(signal.signal_id, fired_at=firing.fired_at)
-        if asked.by_email:
-            tell_by_email(rows, signal, firing, now, self.emails_day_max)
-
-
-def _note_states(rows: AccountRows, outcome: Outcome) -> dict[SignalId, Signal]:
-    """Write down states; return the signals that were not changed or deleted meanwhile."""
-    unchanged: dict[SignalId, Signal] = {}
-    for signal_id, (revision, state) in outcome.states.items():
-        signal = rows.signals.get(signal_id)
-        if signal is not None and signal.revision == revision:
-            rows.signals.update(signal_id, state=state)
-            unchanged[signal_id] = signal
-    return unchanged
+    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs) -> None:
+        """Note what fired, to be sent where owners want it; of no signal changed meanwhile."""
+        numbers = {firing.signal_id for firing in outcome.fired}
+        unchanged = {
+            signal.signal_id: signal
+            for signal in rows.active.some(numbers)
+            if signal.revision == outcome.states[signal.signal_id][0]
+        }
+        told = [
+            (unchanged[firing.signal_id], firing)
+            for firing in outcome.fired
+            if firing.signal_id in unchanged
+        ]
+        rows.firings.insert_many(
+            [(firing, now if signal.sends_webhooks else None) for signal, firing in told]
+        )
+        rows.active.note_fired({signal.signal_id: firing.fired_at for signal, firing in told})
+        for signal, firing in told:
+            if signal.rule.by_email:
+                tell_by_email(rows, signal, firing, now, self.emails_day_max)
 
 
 def tell_by_email(

@@ -3,6 +3,8 @@
 A rule remembers one state.  It fires when the state turns, so a value that stays where it is fires
 nothing more, however often it is looked at.  The first look at a value never fires: it only tells
 where the value is.
+
+There may be many thousands of rules, and none holds a cycle: none is looked at for garbage.
 """
 
 from dataclasses import dataclass
@@ -39,8 +41,7 @@ class Direction(StrEnum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What fires.
 
     level     of above, below and crosses, in the unit of the value
@@ -56,7 +57,7 @@ class Rule:
     window_s: int = 0
 
 
-class Mark(msgspec.Struct, frozen=True, array_like=True):
+class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The lowest and the highest value within a sixtieth of the window, number *part*."""
 
     part: int
@@ -64,8 +65,11 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     high: float
 
 
-class RuleState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a rule remembers between two reports: a side, or the marks of its window."""
+class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a rule remembers between two reports: a side, or the marks of its window.
+
+    Of the marks only those that can still be the lowest or the highest.
+    """
 
     side: RuleSide | None = None
     marks: tuple[Mark, ...] = ()
@@ -129,12 +133,23 @@ def _look_back(
     crossing = _move(rule.percent / 100.0, marks, value)
     if crossing is not None:
         return RuleState(marks=(Mark(part, value, value),)), crossing
+    newest = Mark(part, value, value)
     if marks and marks[-1].part == part:
-        newest = marks.pop()
-        marks.append(Mark(part, min(newest.low, value), max(newest.high, value)))
-    else:
-        marks.append(Mark(part, value, value))
-    return RuleState(marks=tuple(marks)), None
+        last = marks.pop()
+        if last.low <= value <= last.high:
+            return state, None
+        newest = Mark(part, min(last.low, value), max(last.high, value))
+    return RuleState(marks=(*_telling(marks, newest), newest)), None
+
+
+def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
+    """Return the *marks* that tell something: one with a value beyond all that came after it."""
+    low, high, telling = newest.low, newest.high, []
+    for mark in reversed(marks):
+        if mark.low < low or mark.high > high:
+            telling.append(mark)
+            low, high = min(low, mark.low), max(high, mark.high)
+    return telling[::-1]
 
 
 def _move(share: float, marks: list[Mark], value: float) -> Crossing | None:

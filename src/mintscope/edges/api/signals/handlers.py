@@ -43,6 +43,7 @@ from mintscope.edges.server.response import Response
 
 ID_DIGITS_MAX: Final = 18
 NO_MORE: Final = "expected at most {most} signals: delete one before"
+NO_MORE_OF_ALL: Final = "There are as many signals as this service looks at."
 NO_MORE_MINTS: Final = "The signals of this service look at as many tokens as they can."
 UNVERIFIED: Final = "email: expected an account whose e-mail address is verified"
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
@@ -147,6 +148,7 @@ class SignalRoutes:
             SignalDenied.TOO_MANY: BadRequest(
                 NO_MORE.format(most=self.signals.bounds.per_user_max)
             ),
+            SignalDenied.TOO_MANY_OF_ALL: ServiceUnavailable(NO_MORE_OF_ALL),
             SignalDenied.TOO_MANY_MINTS: ServiceUnavailable(NO_MORE_MINTS),
             SignalDenied.UNVERIFIED: BadRequest(UNVERIFIED),
             SignalDenied.KEY_USED: IdempotencyKeyUsed(KEY_USED),

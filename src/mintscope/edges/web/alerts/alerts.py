@@ -26,6 +26,7 @@ ONCE_BYTES: Final = 16
 ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
 REFUSALS: Final[Mapping[SignalDenied, str]] = {
     SignalDenied.TOO_MANY: "You have as many alerts as there can be: delete one before.",
+    SignalDenied.TOO_MANY_OF_ALL: "There are as many alerts as this service looks at.",
     SignalDenied.TOO_MANY_MINTS: "The alerts of this service look at as many tokens as they can.",
     SignalDenied.KEY_USED: MADE_BEFORE,
     SignalDenied.NOT_FOUND: MADE_BEFORE,

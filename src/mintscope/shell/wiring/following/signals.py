@@ -33,6 +33,7 @@ def make_signals(
     """Return who keeps signals."""
     bounds = SignalBounds(
         per_user_max=config.per_account_max,
+        of_all_max=config.of_all_max,
         mints_max=config.mints_max,
         emails_day_max=config.emails_per_day_max,
         allows_loopback=config.webhook_loopback,

@@ -81,7 +81,8 @@ class SqlEventRows(Table[int, Event]):
 
 def rows_of(db: Database) -> AccountRows:
     """Return the tables of *db*, inside a transaction."""
-    keys, emails, firings = SqlApiKeyRows(db), SqlEmailRows(db), SqlFiringRows(db)
+    keys, emails = SqlApiKeyRows(db), SqlEmailRows(db)
+    signals, firings = SqlSignalRows(db), SqlFiringRows(db)
     return AccountRows(
         users=SqlUserRows(db),
         applications=SqlApplicationRows(db),
@@ -104,7 +105,8 @@ def rows_of(db: Database) -> AccountRows:
         watchlists=SqlWatchlistRows(db),
         watched=SqlWatchedRows(db),
         made=SqlMadeRows(db),
-        signals=SqlSignalRows(db),
+        signals=signals,
+        active=signals,
         firings=firings,
         webhooks=firings,
         turn=SqlTurnRows(db),

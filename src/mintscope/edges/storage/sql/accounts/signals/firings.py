@@ -1,7 +1,7 @@
 """FiringRows and WebhookRows."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Final
 
 from mintscope.base.primitives import UnixMs
@@ -13,10 +13,25 @@ from mintscope.core.accounts.signals.signal import (
     Queue,
     SignalId,
 )
-from mintscope.edges.storage.database import marks
+from mintscope.edges.storage.database import Batch, marks
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
+MANY: Final = Batch(
+    "signal_firing",
+    {  # as NewFiring has them
+        "signal": "bigint",
+        "kind": "text",
+        "seq": "bigint",
+        "slot": "bigint",
+        "time": "bigint",
+        "value": "double precision",
+        "direction": "text",
+        "reference": "double precision",
+        "fired_at": "bigint",
+        "due_at": "bigint",
+    },
+)
 IS_DUE: Final = f"""
 SELECT EXISTS (SELECT 1 FROM signal_firing WHERE due_at <= ? AND {IS_WAITING})
 """  # noqa: S608  a constant
@@ -50,6 +65,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
         """Add a firing; *due_at*: None where it is not told by webhook."""
         columns = asdict(firing)
         return self._add({"signal": columns.pop("signal_id"), **columns, "due_at": due_at})
+
+    def insert_many(self, firings: Sequence[tuple[NewFiring, UnixMs | None]]) -> None:
+        """Add firings, each with its *due_at*, in that order."""
+        self._db.executemany(MANY, [(*astuple(firing), due_at) for firing, due_at in firings])
 
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int

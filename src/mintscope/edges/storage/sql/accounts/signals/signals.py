@@ -1,21 +1,31 @@
-"""SignalRows."""
+"""SignalRows and ActiveRows."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from itertools import islice
 from typing import Final
 
-from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.signals.signal import Signal, SignalId, SignalRule
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.core.accounts.signals.signal import Crowd, Signal, SignalId, SignalRule
 from mintscope.core.accounts.user import UserId
+from mintscope.edges.storage.database import marks
 from mintscope.edges.storage.sql.accounts.table import Columns, Table
 
+NUMBERS_MAX: Final = 500  # in one statement
+CROWD: Final = """
+SELECT count(*), count(DISTINCT mint), coalesce(max(CASE WHEN mint = ? THEN 1 ELSE 0 END), 0)
+  FROM signal WHERE is_active = 1
+"""
+REVISIONS: Final = "SELECT id, revision FROM signal WHERE is_active = 1"
+NOTE_FIRED: Final = "UPDATE signal SET fired_at = ? WHERE id = ?"
+KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
 CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
 DELETE: Final = "DELETE FROM signal WHERE id = ?"
 HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
 
 
 class SqlSignalRows(Table[SignalId, Signal]):
-    """Implements SignalRows."""
+    """Implements SignalRows and ActiveRows."""
 
     NAME = "signal"
     COLUMNS = Columns(
@@ -40,9 +50,35 @@ class SqlSignalRows(Table[SignalId, Signal]):
         self._db.execute(CLEAR, (signal_id,))
         self._db.execute(DELETE, (signal_id,))
 
-    def active(self) -> Sequence[Signal]:
-        """Return every signal that is evaluated, of all users."""
-        return self._all("is_active = 1 ORDER BY id")
+    def crowd(self, mint: Mint) -> Crowd:
+        """Return how many are evaluated."""
+        signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
+        return Crowd(signals, mints, bool(has_mint))
+
+    def revisions(self) -> Mapping[SignalId, int]:
+        """Return the revision of each that is evaluated."""
+        return {SignalId(number): revision for number, revision in self._db.execute(REVISIONS)}
+
+    def since(self, signal_id: SignalId, limit: int) -> Sequence[Signal]:
+        """Return up to *limit* that are evaluated, in the order of their numbers."""
+        return self._all("id >= ? AND is_active = 1 ORDER BY id LIMIT ?", signal_id, limit)
+
+    def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
+        """Write down the states of those that have that revision."""
+        told = [(state, number, revision) for number, revision, state in states]
+        self._db.executemany(KEEP_STATE, told)
+
+    def some(self, numbers: Collection[SignalId]) -> Sequence[Signal]:
+        """Return those of *numbers* that are evaluated."""
+        found: list[Signal] = []
+        left = iter(sorted(numbers))
+        while part := list(islice(left, NUMBERS_MAX)):
+            found += self._all(f"is_active = 1 AND id IN ({marks(part)})", *part)
+        return found
+
+    def note_fired(self, fired_at: Mapping[SignalId, UnixMs]) -> None:
+        """Note when each of these has fired last."""
+        self._db.executemany(NOTE_FIRED, [(at, number) for number, at in fired_at.items()])
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Let the signals of *giver* be those of *taker*, however many that are."""
