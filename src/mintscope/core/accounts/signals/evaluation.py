@@ -1,7 +1,7 @@
 """Evaluating signals: every report of a mint is looked at once, in the order of the swap log.
 
-What may take long is a generator: it yields after each LOOKS_AT_ONCE rules, so that whoever runs it
-can let others run meanwhile.  Nothing else is to be called before it has ended.
+What may take long is a generator: it yields after each LOOKS_AT_ONCE rules, so that its caller can
+let others run meanwhile.  Nothing else is to be called before it has ended.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
