@@ -4,7 +4,7 @@
 
 for (const field of document.querySelectorAll("[data-token-search]")) {
   const PAUSE_MS = 250;
-  const MOST = 8;
+  const MOST = 6;
   const MINT = /^[1-9A-HJ-NP-Za-km-z]{32,44}$/;
   const input = field.querySelector("input");
   const list = field.querySelector("[data-found]");

@@ -13,7 +13,7 @@ from mintscope.core.market.listing.names import cleaned
 from mintscope.edges.web.tokens.lines import ShownToken, TokenLines
 from mintscope.edges.web.tokens.question import TEXT_LENGTH_MAX
 
-FOUND_MAX: Final = 8
+FOUND_MAX: Final = 6
 CHOOSE_ONE: Final = "Choose one of these: names prove nothing, so none is chosen for you."
 NONE_FOUND: Final = "No token that is followed here is called that. Its mint address will do."
 
