@@ -15,9 +15,18 @@ GOOD = (
     "<title>Page</title><style>:focus-visible { outline: 3px solid #06c }</style>"
     '<main><h1>Page</h1><a href="#a">One</a> <button type="button">Two</button>%s</main>'
 )
+DARK_AND_NARROW = "@media (max-width: 400px) and (prefers-color-scheme: dark)"
 BAD = {
     "label": ("<input>", "label:"),
     "contrast": ('<p style="color:#aaa;background:#fff">pale</p>', "color-contrast:"),
+    "narrow alone": (
+        "<style>@media (min-width: 400px) { input { display: none } }</style><input>",
+        "label:",
+    ),
+    "dark and narrow": (
+        f"<style>{DARK_AND_NARROW} {{ p {{ color: #aaa; background: #fff }} }}</style><p>pale</p>",
+        "color-contrast:",
+    ),
     "overflow": ('<div style="width:340px">wide</div>', "too wide:"),
     "order": ('<p tabindex="0">three</p><a href="#b" tabindex="5">first</a>', "Tab: expected stop"),
     "focus": ('<a href="#b" style="outline:none">unseen</a>', "Tab: the focus cannot be seen"),

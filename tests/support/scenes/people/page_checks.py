@@ -1,6 +1,6 @@
 """What every page must pass, whatever it is about: axe, no overflow, the keyboard, a picture."""
 
-import itertools
+import asyncio
 import os
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -13,9 +13,23 @@ PICTURES: Final = ROOT / "build" / "screenshots"
 PICTURES_WANTED: Final = "SCREENSHOTS" in os.environ  # noqa: TID251 - they take a third of the time
 WIDTHS: Final = {"wide": (1280, 900), "narrow": (360, 780)}
 NARROWEST: Final = (320, 640)
-SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+# In this order the window changes least often.
+VIEWS: Final[tuple[tuple[Literal["light", "dark"], str], ...]] = (
+    ("light", "wide"),
+    ("dark", "wide"),
+    ("dark", "narrow"),
+    ("light", "narrow"),
+)
 TABS_MAX: Final = 200
+TAB: Final = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+OF_COLOURS: Final = ["color-contrast"]
+OF_PLACES: Final = [
+    *OF_COLOURS,
+    "link-in-text-block",
+    "scrollable-region-focusable",
+    "target-size",
+]
 
 # Every place that Tab must stop at, in the order of the document: of a group of radio buttons one.
 MARK_STOPS: Final = """() => {
@@ -63,6 +77,19 @@ TOO_WIDE: Final = """() => {
     .map((each) => each.outerHTML.slice(0, 120));
 }"""
 
+# How each element looks, wherever it is: whether it is seen, its colours, whether it is large.
+LOOKS: Final = """() => {
+  const looks = [...document.querySelectorAll("body *")].map((each) => {
+    if (!each.checkVisibility({ visibilityProperty: true, opacityProperty: true })) return "";
+    const style = getComputedStyle(each);
+    const size = parseFloat(style.fontSize);
+    const isLarge = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    return [style.color, style.backgroundColor, style.backgroundImage, isLarge].join();
+  }).join(";");
+  const isSame = window.looks === looks;
+  window.looks = looks;
+  return isSame;
+}"""
 
 # Told from there, because all that axe found takes longer to bring here than to find.
 VIOLATIONS: Final = """async (rules) => {
@@ -82,13 +109,15 @@ class Fault(NamedTuple):
 async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[Fault]:
     """Return what is wrong with the page as it stands; take pictures if SCREENSHOTS is set."""
     faults: list[Fault] = []
+    looks_the_same = False
     await page.evaluate(AXE.read_text())
-    for scheme, (width, size) in itertools.product(SCHEMES, WIDTHS.items()):
+    for scheme, width in VIEWS:
         where = f"{name}, {scheme}, {width}"
         await page.emulate_media(color_scheme=scheme)
-        await _resize(page, size)
-        # What has nothing to do with colours is the same in both schemes, and looked for once.
-        rules = RULES if scheme == "light" else ["color-contrast"]
+        await _resize(page, WIDTHS[width])
+        if scheme == "dark":
+            looks_the_same = await page.evaluate(LOOKS)
+        rules = _rules(scheme, width, looks_the_same=looks_the_same)
         faults += [Fault(where, each) for each in await _violations(page, rules)]
         faults += [Fault(where, f"too wide: {each}") for each in await page.evaluate(TOO_WIDE)]
         await _picture(page, pictures / f"{name}-{scheme}-{width}.png")
@@ -98,9 +127,18 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
         for each in await page.evaluate(TOO_WIDE)
     ]
     await _resize(page, WIDTHS["wide"])
-    await page.emulate_media(color_scheme="light")
     faults += [Fault(name, each) for each in await _keyboard(page)]
     return faults
+
+
+def _rules(scheme: str, width: str, *, looks_the_same: bool) -> list[str]:
+    """Return the rules of axe that tell more of a page than was told before.
+
+    looks_the_same   every element that is seen there is seen when wide, in the same colours
+    """
+    if scheme == "dark":  # what has nothing to do with colours is the same in both schemes
+        return [] if looks_the_same and width == "narrow" else OF_COLOURS
+    return OF_PLACES if looks_the_same and width == "narrow" else RULES
 
 
 async def _resize(page: Page, size: tuple[int, int]) -> None:
@@ -108,7 +146,7 @@ async def _resize(page: Page, size: tuple[int, int]) -> None:
 
 
 async def _violations(page: Page, rules: list[str]) -> list[str]:
-    found: list[str] = await page.evaluate(VIOLATIONS, rules)
+    found: list[str] = await page.evaluate(VIOLATIONS, rules) if rules else []
     return found
 
 
@@ -117,8 +155,7 @@ async def _keyboard(page: Page) -> list[str]:
     stops: int = await page.evaluate(MARK_STOPS)
     assert stops < TABS_MAX
     await page.evaluate(WATCH_FOCUS)
-    for _ in range(stops):
-        await page.keyboard.press("Tab")
+    await _tab(page, stops)
     focused: list[dict[str, Any]] = await page.evaluate("window.focused")
     assert len(focused) == stops
     faults = []
@@ -131,6 +168,19 @@ async def _keyboard(page: Page) -> list[str]:
         if not seen["inside"]:
             faults.append(f"Tab: the focus is outside of the window: {seen['name']}")
     return faults
+
+
+async def _tab(page: Page, count: int) -> None:
+    """Press Tab *count* times, without waiting for the answer to each."""
+    session = await page.context.new_cdp_session(page)
+    await asyncio.gather(
+        *(
+            session.send("Input.dispatchKeyEvent", {"type": each, **TAB})
+            for _ in range(count)
+            for each in ("rawKeyDown", "keyUp")
+        )
+    )
+    await session.detach()
 
 
 async def _picture(page: Page, path: Path) -> None:
