@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from redis.asyncio.connection import Connection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -15,17 +16,17 @@ from mintscope.edges.storage.limit_batches import AskedWindow, FoundWindow, Limi
 CONNECT_S: Final = 1.0
 PREFIX: Final = b"mintscope:limit:"
 # A key is a list of the times of its admissions in microseconds, the oldest first.  One that is
-# ahead of now by more than its window is from before the server's clock was set back.
+# ahead of now by more than its window is from before the server's clock was set back.  What is
+# asked and found goes as one message each: hundreds of arguments would take most of the time.
 SCRIPT: Final = """
-local now = tonumber(ARGV[1])
+local now, asked = unpack(cmsgpack.unpack(ARGV[1]))
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local found = {}
+local admitted, found = string.format('%.0f', now), {}
 for i, key in ipairs(KEYS) do
-  local count, window = tonumber(ARGV[4 * i - 2]), tonumber(ARGV[4 * i - 1])
-  local returned, taken = tonumber(ARGV[4 * i]), tonumber(ARGV[4 * i + 1])
+  local count, window, returned, taken = unpack(asked[i])
   local oldest = tonumber(redis.call('LINDEX', key, 0) or nil)
   while oldest and (now - oldest >= window or oldest - now > window) do
     redis.call('LPOP', key)
@@ -33,15 +34,16 @@ for i, key in ipairs(KEYS) do
   end
   for _ = 1, returned do redis.call('RPOP', key) end
   local held = redis.call('LLEN', key)
-  found[2 * i - 1] = held
-  found[2 * i] = held > 0 and math.max(0, now - oldest) or 0
+  found[i] = {held, held > 0 and math.max(0, now - oldest) or 0}
   for _ = 1, math.min(taken, count - held) do
-    redis.call('RPUSH', key, string.format('%.0f', now))
+    redis.call('RPUSH', key, admitted)
     redis.call('PEXPIRE', key, string.format('%.0f', window / 1000 + 60000))
   end
 end
-return found
+return cmsgpack.pack(found)
 """
+_encode: Final = msgspec.msgpack.Encoder().encode
+_found: Final = msgspec.msgpack.Decoder(list[FoundWindow])
 
 
 class RedisWindows:
@@ -64,21 +66,21 @@ class RedisWindows:
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
         """Run the script over all keys, in one call."""
-        now: bytes | int = b"" if self._clock is None else now_us(self._clock)
-        values = [value for each in asked for value in each[1:]]
+        now = False if self._clock is None else now_us(self._clock)
         keys = [PREFIX + each.key for each in asked]
+        message = _encode((now, [each[1:] for each in asked]))
         connection, self._connection = self._connection, None
         try:
             connection = connection or await self._connect()
-            await connection.send_command("EVALSHA", self._sha, len(keys), *keys, now, *values)
-            found = await connection.read_response()
+            await connection.send_command("EVALSHA", self._sha, len(keys), *keys, message)
+            found = _found.decode(await connection.read_response())
             self._connection = connection
         except (RedisError, OSError) as cause:
             raise LimitStoreAway(str(cause)) from cause
         finally:  # an answer that comes too late must not be read as the next one's
             if self._connection is None and connection is not None:
                 await connection.disconnect(nowait=True)
-        return [FoundWindow(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
+        return found
 
     async def aclose(self) -> None:
         """Let go of the connection."""
