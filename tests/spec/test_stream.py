@@ -1,6 +1,7 @@
 """GET /v1/stream"""
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -211,18 +212,22 @@ async def test_a_minute_is_under_way_until_something_was_told_or_it_is_over(
     def under_way() -> set[int]:
         return {number for (number,) in service.accounts.rows("SELECT id FROM stream_minute")}
 
-    async with streaming.open(token) as reader:
+    async with AsyncExitStack() as stack:
+        reader = await stack.enter_async_context(streaming.open(token))
         await reader.some(2)
         await streaming.pass_time(60)
         (quiet,) = under_way()  # the minute before, in which a snapshot was told, is none
-        if ends_by == "a trade":
-            await streaming.trade()
-        elif ends_by == "the next":
-            await streaming.pass_time(60)
-            assert quiet not in under_way()
-    if ends_by == "leaving":
-        await streaming.until_closed()
-    async with streaming.open(other) as reader:  # whose commit takes along what is known by now
+        match ends_by:
+            case "a trade":
+                await streaming.trade()
+            case "leaving":
+                await stack.aclose()
+                await streaming.until_closed()
+            case _:
+                await streaming.pass_time(60)
+                assert quiet not in under_way()
+        # Whose commit takes along what is known by now.
+        reader = await stack.enter_async_context(streaming.open(other))
         await reader.some(2)
         assert quiet not in under_way()
 

@@ -10,10 +10,12 @@ from typing import Final
 import apsw
 import pytest
 
+from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
 from mintscope.core.credits.debit import Debit, Debited
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
+from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.minutes import LEFT_AFTER_MS, LOOK_EVERY_MS
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import PEPPER
@@ -92,6 +94,31 @@ def test_a_crash_at_any_statement_gives_back_what_was_not_sent_and_once(
             assert book.balance(account) == left[-1]
     assert sorted(set(left), reverse=True) == [CREDITS, CREDITS - 1]
     assert left == sorted(left, reverse=True)  # once it is known to be sent, it stays so
+
+
+async def test_a_ledger_gives_back_when_it_opens(
+    opened: Callable[[], CreditBook], tmp_path: Path
+) -> None:
+    dying = opened()
+    account = dying.issue(credit_token(0), CREDITS, note="", at=NOW)
+    begun(dying, Debit(account, 1))
+    dying.close()
+    ledger = SqliteCreditLedger(tmp_path / MONEY_FILE, pepper=PEPPER, clock=ManualClock(NOW))
+    assert await ledger.balance(account) == CREDITS
+    await ledger.close()
+
+
+def test_minutes_are_given_back_by_age_where_nothing_can_be_locked(
+    opened: Callable[[], CreditBook], tmp_path: Path
+) -> None:
+    (tmp_path / "money.minutes.lock").mkdir()
+    dying, other = opened(), opened()
+    account = dying.issue(credit_token(0), CREDITS, note="", at=NOW)
+    begun(dying, Debit(account, 1))
+    dying.close()
+    for at, left in ((NOW, CREDITS - 1), (LATER, CREDITS)):
+        other.rest(at)
+        assert other.balance(account) == left
 
 
 def test_who_is_alone_gives_back_at_once_and_others_what_is_too_old(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -33,6 +34,8 @@ class SqliteCreditLedger(GroupCreditLedger):
         reading = CreditBook(path, pepper=pepper)
         reading.wait_at_most(READ_PATIENCE_MS)
         writing = CreditBook(path, pepper=pepper)
+        with suppress(apsw.Error):  # it is tried again
+            writing.rest(clock.now())  # what the process before has left behind
         super().__init__(
             writing,
             writing,

@@ -93,15 +93,14 @@ class MinutesUnderWay:
 
     def _is_alone(self) -> bool:
         """Say whether no other process shares the lock; none can before the commit."""
-        try:
-            lock = self._opened()
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_alone = True
-        except OSError:
-            is_alone = False
         with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB if self._has_begun else fcntl.LOCK_UN)
-        return is_alone
+            lock, kept = self._opened(), fcntl.LOCK_SH if self._has_begun else fcntl.LOCK_UN
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            finally:
+                fcntl.flock(lock, kept | fcntl.LOCK_NB)
+        return False
 
     def _opened(self) -> IO[str]:
         if self._lock is None:
