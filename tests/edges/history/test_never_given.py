@@ -11,11 +11,12 @@ from typing_extensions import override
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import UnixS
 from mintscope.base.solana import WSOL, Endpoint
+from mintscope.core.market.history.asking import IncompletePast
 from mintscope.core.market.history.store import Kind, Stage
 from mintscope.devchain.chain import Devchain
 from mintscope.edges.sources.history.node import PacedNode
 from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.sources.history import Incomplete, PastReading, left_out
+from mintscope.shell.wiring.sources.history import PastReading, left_out
 from mintscope.shell.wiring.stores import Market
 from support.oracles.devchain_blocks import NOW
 from support.scenes.stores import market_in
@@ -67,7 +68,7 @@ async def test_what_the_node_never_gives_is_counted_and_the_rest_is_read(
     forgetful = Forgetful(chain, lost_max=3)
     async with market_in(tmp_path) as market:
         reading = await begun(chain, market, forgetful)
-        with pytest.raises(Incomplete, match="3 transactions"):
+        with pytest.raises(IncompletePast, match="3 transactions"):
             await reading.read(mint, UnixS(0), progress)
         assert list(forgetful.asked.values()) == [3, 3, 3]
         job = await market.history_jobs.one(mint)
@@ -89,7 +90,7 @@ async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
     forgetful = Forgetful(chain, lost_max=2)
     async with market_in(tmp_path) as market:
         reading = await begun(chain, market, forgetful)
-        with pytest.raises(Incomplete):
+        with pytest.raises(IncompletePast):
             await reading.read(mint, UnixS(0), progress)
         forgetful.asked.clear()
         forgetful.lost_max = 0

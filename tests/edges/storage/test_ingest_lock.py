@@ -12,6 +12,7 @@ from mintscope.base.errors import StoreUnavailable
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.connection import PostgresDatabase, TakenOver, WriteLock
 from mintscope.edges.storage.postgres.processes.ingest_lock import SILENT_MS_MAX, IngestLock
+from mintscope.edges.storage.postgres.processes.reading_lock import reading
 from support.scenes.postgres import dsn_in
 
 WAIT_S_MAX: Final = 10.0
@@ -45,6 +46,17 @@ async def waiting(lock: IngestLock) -> AsyncIterator[asyncio.Event]:
 
 def writer(dsn: str, epoch: int) -> PostgresDatabase:
     return PostgresDatabase(dsn, WriteLock.MARKET, epoch=epoch)
+
+
+def test_one_process_at_a_time_reads_a_past(dsn: str) -> None:
+    with reading(dsn) as is_first:
+        assert is_first
+        with reading(dsn) as is_second:
+            assert not is_second
+    with reading(dsn) as is_third:
+        assert is_third
+    with pytest.raises(StoreUnavailable), reading("host=127.0.0.1 port=1 connect_timeout=1"):
+        pass
 
 
 async def test_one_ingest_holds_the_lock_and_the_other_stands_by_until_it_lets_go(

@@ -31,7 +31,7 @@ async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
     assert "expected" in words(await administrator.send(TOKENS, {"mint": "none"})).lower()
     assert where(await administrator.send(TOKENS, {"mint": BONK})).startswith(TOKENS)
     await administrator.send(TOKENS, {"mint": BONK})
-    assert f"{BONK} An operator" in words(await administrator.open(TOKENS))
+    assert f"{BONK} Operator" in words(await administrator.open(TOKENS))
     assert BONK in words(await administrator.open(f"{TOKENS}?text=DezXA"))
     assert BONK not in words(await administrator.open(f"{TOKENS}?text=xxx"))
     removal = f"{TOKENS}/{BONK}/remove"

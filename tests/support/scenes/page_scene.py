@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.primitives import Mint, UnixMs, UnixS
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -16,9 +16,11 @@ from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.session import Browser, Session
 from mintscope.core.accounts.signals.signal import Signal, SignalRule
 from mintscope.core.accounts.store import AccountRows
+from mintscope.core.market.history.asking import AskState, Cost
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import SignalKind
 from mintscope.core.market.store import NotRead
+from mintscope.shell.wiring.stores import Market
 from support.scenes.stores import market_in
 from support.scenes.website import HERE, PASSWORD, Website
 
@@ -32,6 +34,7 @@ PROTECTED: Final = EmailAddress("protected@every.example")
 NEWCOMER: Final = EmailAddress("new@every.example")
 AGENT: Final = EmailAddress("agent-smith@every.example")
 LONG_ADDRESS: Final = f"a-provider-with-{'long-' * 8}name@a-subdomain.{'of-' * 10}a-domain.example"
+NO_ANSWER: Final = "Waits for the node: getTransaction: it did not answer within 20 s"
 SOME_PROGRAM: Final = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
 UNBROKEN_NAME: Final = "the-longest-name-a-key-may-have-with-no-place-to-break-the-line"
 PHONE: Final = Browser("2001:db8::7", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/605.1")
@@ -171,6 +174,32 @@ async def _hours(site: Website) -> None:
     await site.accounts.review.store.transact(write)
     async with market_in(site.folder) as market:
         await market.store.write(list(_not_read(now)))
+        await _pasts(market, site.clock.now())
+        for mint in (WSOL, USDC, SOME_PROGRAM) if site.market is None else ():
+            await market.tracking.add(Mint(mint))
+
+
+async def _pasts(market: Market, now: UnixMs) -> None:
+    """Let pasts of tokens be asked for, one in each state."""
+    cost = Cost(12_340, 12_400, 1_240.0)
+    for place, state in enumerate(AskState):
+        since = UnixS(now // 1_000 - 10 * 86_400)
+        mint = Mint(f"{SOME_PROGRAM[:-1]}{place + 1}")
+        assert await market.history_asks.ask(mint, since, UnixMs(now - HOUR_MS))
+        ask_id = (await market.history_asks.newest(1))[0].ask_id
+        if state is AskState.ASKED:
+            continue
+        await market.history_queue.estimated(ask_id, since, cost)
+        if state is not AskState.ESTIMATED:
+            await market.history_asks.confirm(ask_id)
+        if state in {AskState.READING, AskState.CANCELLING}:
+            await market.history_queue.began(ask_id, since)
+            await market.history_queue.progress(ask_id, 9_000, 4_100, NO_ANSWER)
+        if state is AskState.CANCELLING:
+            await market.history_asks.cancel(ask_id, now)
+        if state in {AskState.DONE, AskState.FAILED, AskState.CANCELLED}:
+            words = f"no pool of {mint} was found" if state is AskState.FAILED else ""
+            await market.history_queue.end(ask_id, state, words, now)
 
 
 def _not_read(now: int) -> Iterator[NotRead]:

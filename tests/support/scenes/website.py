@@ -235,7 +235,11 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             status=status if market is None else market.status,
             operations=(
                 run := OperationParts(
-                    kept.tracking, kept.reader, kept.not_read_hours, money.sales_books
+                    tracking=kept.tracking,
+                    market=kept.reader,
+                    not_read=kept.not_read_hours,
+                    sales=money.sales_books,
+                    history=None if config.chain.source == "files" else kept.history_asks,
                 )
             ),
         )

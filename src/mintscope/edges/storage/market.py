@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from mintscope.core.market.history.asking import HistoryAsks, HistoryQueue
 from mintscope.core.market.history.store import (
     HistoryJobs,
     HistoryJoin,
@@ -18,6 +19,7 @@ from mintscope.core.market.series.store import SeriesReader
 from mintscope.core.market.store import MarketReader, MarketStore, NotReadHours, Tracking
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.edges.storage.money import Port
+from mintscope.edges.storage.sql.history.asks import SqlHistoryAsks
 from mintscope.edges.storage.sql.history.jobs import SqlHistory
 from mintscope.edges.storage.sql.listing.reader import SqlListReader
 from mintscope.edges.storage.sql.market.log_reader import SqlLogReader
@@ -44,6 +46,9 @@ class MarketEngine(Protocol):
 
     def written(self) -> DatabaseAccess[Database]:
         """Return a connection that may write."""
+
+    def beside(self) -> AccessInThreads[Database]:
+        """Return one that may write, in a thread."""
 
     def ingested(self) -> DatabaseAccess[Database]:
         """Return one for ingest: it writes while it is the turn of this process."""
@@ -130,7 +135,21 @@ class Market:
 
     @cached_property
     def _history(self) -> SqlHistory:
-        return self._opened(SqlHistory(self._engine.written()))
+        return self._opened(SqlHistory(self._engine.beside()))
+
+    @property
+    def history_asks(self) -> HistoryAsks:
+        """Pasts that administrators ask for, for them."""
+        return self._asks
+
+    @property
+    def history_queue(self) -> HistoryQueue:
+        """Pasts that administrators ask for, for ingest."""
+        return self._asks
+
+    @cached_property
+    def _asks(self) -> SqlHistoryAsks:
+        return self._opened(SqlHistoryAsks(self._engine.beside()))
 
     @cached_property
     def imports(self) -> "Imports":

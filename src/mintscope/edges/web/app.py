@@ -63,6 +63,7 @@ from mintscope.edges.web.pages.render import Features, PageWriter
 from mintscope.edges.web.review.applications import ReviewPages
 from mintscope.edges.web.review.operations import OperationPages, OperationParts
 from mintscope.edges.web.review.overview import OverviewPages
+from mintscope.edges.web.review.pasts import PastPages
 from mintscope.edges.web.review.users import UserPages
 from mintscope.edges.web.routes import SEGMENT, PageGroup
 from mintscope.edges.web.sales.buying import BuyPages
@@ -141,6 +142,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         if parts.operations is not None:
             yield OverviewPages(parts.operations, parts.review)
             yield OperationPages(parts.operations, parts.review)
+            yield PastPages(parts.operations, parts.review)
 
 
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:

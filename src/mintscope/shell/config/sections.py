@@ -42,6 +42,8 @@ class ChainConfig(Section):
     """How long to ask for a block that must exist before its slots are recorded as a gap."""
     max_gap_s: int = Field(default=86_400, ge=0)
     """A longer absence is not caught up but becomes a gap; 0: always caught up."""
+    history_calls_per_s: float = Field(default=10, ge=0.1, le=10_000)
+    """Requests a second for the pasts that administrators ask for on a page."""
     decode_ahead: bool = True
     """While several blocks wait, decode in a second process, too, if there is a processor for it;
     it takes about 80 MB meanwhile."""

@@ -105,7 +105,7 @@ async def _serve(
     address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
-    run = await enter(operating(market, money, clock, follower.age_ms, is_sold=sales is not None))
+    run = await enter(operating(config, market, money, clock, follower.age_ms))
     parts = (shown, sold, StatusReader(checks, reader, follower, sales, clock.now()), run)
     pages = Pages(config.web, accounts, address_limits, other, clock, ledger, *parts)
     await enter(pages.serving_administrators(_bounds(config.api)))

@@ -15,7 +15,7 @@ import structlog
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import StoreUnavailable
 from mintscope.base.primitives import Mint, Slot
-from mintscope.base.solana import WSOL, Endpoint, Source
+from mintscope.base.solana import WSOL, Source
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.maintenance.memory import expect_batches
@@ -33,10 +33,12 @@ from mintscope.shell.wiring.kernels import load_ingest_kernels, telling_what_is_
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
 from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.processes.holding import held
+from mintscope.shell.wiring.sources.asked import reading_what_is_asked
+from mintscope.shell.wiring.sources.endpoint import node_endpoint
 from mintscope.shell.wiring.storage.turn import turn
 from mintscope.shell.wiring.stores import Market, open_market
 
-__all__ = ["WrongChain", "node_endpoint", "run_ingest"]
+__all__ = ["WrongChain", "run_ingest"]
 
 # Mainnet since October 2026.  Where slots are longer, more is read than was asked for.
 SLOT_S: Final = 0.267
@@ -93,6 +95,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
     async with (
         open_market(config, epoch=epoch) as market,
         _keeping_facts(config.chain, market, clock),
+        reading_what_is_asked(config, market, clock),
         _source(config, clock, progress) as source,
         AsyncExitStack() as stack,
     ):
@@ -116,17 +119,6 @@ def has_two(config: Config) -> bool:
     """Say whether a second process may decode: there is a processor for it, and shared memory."""
     is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     return config.chain.decode_ahead and is_possible
-
-
-def node_endpoint(chain: ChainConfig) -> Endpoint:
-    """Return the node that blocks are read from."""
-    return Endpoint(
-        url=chain.rpc_url.get_secret_value(),
-        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
-        timeout_s=chain.timeout_s,
-        requests_in_flight=chain.requests_in_flight,
-        max_transaction_version=chain.max_transaction_version,
-    )
 
 
 def _first_mints(config: Config) -> list[Mint]:

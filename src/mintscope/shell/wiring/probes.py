@@ -12,7 +12,7 @@ from mintscope.edges.sources.accounts.mint_facts import MINTS_A_CALL, Read, read
 from mintscope.edges.sources.files import FileSource
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc
 from mintscope.shell.config.sections import ChainConfig
-from mintscope.shell.wiring.ingest import node_endpoint
+from mintscope.shell.wiring.sources.endpoint import node_endpoint
 
 # An operator waits for the answer.
 TIMEOUT_S_MAX: Final = 10.0

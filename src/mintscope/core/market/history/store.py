@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.base.solana import Gap
+from mintscope.base.time import DAY_S
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import CandleRow, PricedSwap
 from mintscope.core.market.swap import Swap
@@ -135,6 +136,10 @@ class HistoryJob(NamedTuple):
     read: int
     missing: int
 
+    def goes_on(self, from_time: UnixS) -> bool:
+        """Say whether a past since *from_time* is the one that is read here already."""
+        return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
+
 
 class HistoryReading(Protocol):
     """What the reader of a past writes.  Raises ServiceUnavailable from every verb."""
@@ -159,6 +164,9 @@ class HistoryReading(Protocol):
 
     async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
         """Keep what was read, and what was asked for in vain."""
+
+    async def drop(self, mint: Mint) -> bool:
+        """Drop what was read of *mint*; False where that is joined already."""
 
 
 class PastFolding(Protocol):

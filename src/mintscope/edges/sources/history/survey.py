@@ -3,28 +3,16 @@
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.history.asking import Cost
 from mintscope.core.market.history.store import Kind
 from mintscope.core.market.swap import oriented
 from mintscope.edges.sources.history.node import LINES_MAX, PastNode
 from mintscope.edges.sources.history.reader import Decode
 
 SAMPLES_MAX: Final = 60  # transactions that name the mint, read to see in which pools
-
-
-class Cost(NamedTuple):
-    """About what reading takes.
-
-    transactions   to be listed and read
-    calls          requests
-    seconds        at the pace that is allowed
-    """
-
-    transactions: int
-    calls: int
-    seconds: float
 
 
 async def find_pools(node: PastNode, decode: Decode, mint: Mint) -> Mapping[str, int]:

@@ -118,6 +118,9 @@ class _MarketOfEpoch:
     def written(self) -> AccessInThreads[Database]:
         return _in_a_thread(partial(PostgresDatabase, self._dsn, WriteLock.MARKET))
 
+    def beside(self) -> AccessInThreads[Database]:
+        return self.written()
+
     def ingested(self) -> AccessInThreads[Database]:
         connect = partial(PostgresDatabase, self._dsn, WriteLock.MARKET, epoch=self._epoch)
         return _in_a_thread(connect)

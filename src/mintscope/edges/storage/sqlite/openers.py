@@ -60,6 +60,9 @@ class _MarketFile:
     def written(self) -> AccessAtOnce[Database]:
         return AccessAtOnce(SqliteDatabase(self._path, "market"))
 
+    def beside(self) -> AccessInThreads[Database]:
+        return AccessInThreads(partial(SqliteDatabase, self._path, "market"), threads=1)
+
     def ingested(self) -> AccessAtOnce[Database]:
         return self.written()
 

@@ -8,6 +8,7 @@ from mintscope.base.errors import InvalidTokenAddress, NotFound
 from mintscope.base.primitives import Mint, UnixMs, parse_mint
 from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.market.history.asking import HistoryAsks
 from mintscope.core.market.store import MarketReader, NotReadHours, TrackedMint, Tracking
 from mintscope.core.payments.books.store import SalesBooks
 from mintscope.edges.web.form import sentence
@@ -24,12 +25,17 @@ PAUSED: Final = "paused by an administrator"
 
 @dataclass(frozen=True, slots=True)
 class OperationParts:
-    """What administrators operate: *sales* is None where nothing is sold."""
+    """What administrators operate.
+
+    sales     None where nothing is sold
+    history   pasts that are asked for; None where blocks come from files
+    """
 
     tracking: Tracking
     market: MarketReader
     not_read: NotReadHours
     sales: SalesBooks | None
+    history: HistoryAsks | None
 
 
 class OperationPages:

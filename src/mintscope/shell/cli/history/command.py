@@ -12,23 +12,23 @@ from typing_extensions import override
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, UnixMs, UnixS, parse_mint
-from mintscope.base.solana import WSOL, SourceError
+from mintscope.base.solana import SourceError
 from mintscope.base.time import DAY_S, MINUTE_S, SECOND_MS
-from mintscope.core.market.engine.fold import read_state
-from mintscope.core.market.history.store import HistoryJob, Stage
+from mintscope.core.market.history.asking import Cost
+from mintscope.core.market.history.store import Stage
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.history.bar import Bar
 from mintscope.shell.cli.output import moment, refusing, stop, visible
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_market
 from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.sources.history import Cost, PastReading, left_out, open_past
+from mintscope.shell.wiring.sources.history import PastReading, begin_of, left_out, open_past
+from mintscope.shell.wiring.storage.turn import reading_turn
 from mintscope.shell.wiring.stores import Market
 
 DAYS_MAX: Final = 180
 JOIN_WAIT_S: Final = 60
 LOOK_S: Final = 0.5
 AGAIN_S: Final = 5.0
-BEFORE_THE_FIRST_S: Final = 3_600  # what is read anew begins so long before: rates rest on a minute
 
 app = typer.Typer()
 
@@ -158,14 +158,14 @@ class Giving:
 
         Raises    ValueError where there is nothing to read; SourceError
         """
-        first = await self._expect_a_past(market)
-        async with open_past(config, market, self.calls_per_s) as reading:
+        self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
+        async with reading_turn(config), open_past(config, market, self.calls_per_s) as reading:
             job = await market.history_jobs.one(self.mint)
-            if job is not None and _goes_on(job, self.from_time):
+            if job is not None and job.goes_on(self.from_time):
                 self.from_time, total = job.from_time, job.listed
                 typer.echo(f"going on: {job.read} of {job.listed} transactions are read")
             else:
-                total = (await self._begin(market, reading, first)).transactions
+                total = (await self._begin(market, reading)).transactions
             with Bar(total) as bar:
                 stage = Stage.READING
                 while stage is Stage.READING:
@@ -179,51 +179,23 @@ class Giving:
             typer.echo(left_out(missing), err=True)
         return stage
 
-    async def _expect_a_past(self, market: Market) -> UnixS | None:
-        """Return when the first candle of the mint is, None without one.
-
-        Raises    ValueError where there is nothing to read
-        """
-        mint, tracked = self.mint, await market.tracking.one(self.mint)
-        if mint == WSOL:
-            raise ValueError(
-                "expected another mint: every price rests on that of SOL, which is followed always"
-            )
-        if tracked is None:
-            raise ValueError(f"{mint} is not tracked: mintscope tokens add {mint}")
-        if tracked.state is None:
-            return None
-        first = UnixS(int(read_state(tracked.state)["first"][0]))
-        if self.again:
-            self.from_time = min(self.from_time, UnixS(first - BEFORE_THE_FIRST_S))
-        elif first <= self.from_time:
-            raise ValueError(
-                f"{mint} has candles since {_at(first)}: nothing is missing (--again reads them"
-                " anew)"
-            )
-        return first
-
-    async def _begin(self, market: Market, reading: PastReading, first: UnixS | None) -> Cost:
-        addresses = await reading.addresses(self.mint, pools=self.pools, rate_pools=self.rate_pools)
-        for address, kind in addresses.items():
+    async def _begin(self, market: Market, reading: PastReading) -> Cost:
+        found = await reading.survey(
+            self.mint, self.from_time, pools=self.pools, rate_pools=self.rate_pools
+        )
+        for address, kind in found.addresses.items():
             typer.echo(f"{address}  {kind}")
-        oldest = await reading.oldest()
-        if oldest is not None and oldest > self.from_time:
-            typer.echo(f"the node reaches back to {_at(oldest)}")
-            self.from_time = oldest
-        if first is not None and self.from_time >= first + MINUTE_S:  # the candle of a minute
-            raise ValueError(
-                f"{self.mint} has candles since {_at(first)}, which would be lost: expected a node"
-                " that reaches back before them"
-            )
-        cost = await reading.cost(addresses, self.from_time)
+        if found.from_time > self.from_time:
+            typer.echo(f"the node reaches back to {_at(found.from_time)}")
+            self.from_time = found.from_time
+        cost = found.cost
         typer.echo(
             f"from {_at(self.from_time)}: about {cost.transactions} transactions,"
             f" {cost.calls} calls, {_duration(cost.seconds)} at {self.calls_per_s:g} a second"
         )
         if not self.yes and not typer.confirm("Read them?"):
             raise typer.Exit(EXIT_NOT_DONE)
-        await market.history_reading.begin(self.mint, self.from_time, addresses)
+        await market.history_reading.begin(self.mint, self.from_time, found.addresses)
         return cost
 
     async def _joined(self, market: Market) -> Stage:
@@ -248,10 +220,6 @@ class Giving:
             typer.echo(f"joined: followed since {_at(since or self.from_time)} ({calls} calls)")
         else:
             typer.echo(f"read ({calls} calls); it is joined once `mintscope ingest` runs")
-
-
-def _goes_on(job: HistoryJob, from_time: UnixS) -> bool:
-    return job.stage is not Stage.JOINED and abs(job.from_time - from_time) < DAY_S
 
 
 def _at(time: UnixS) -> str:

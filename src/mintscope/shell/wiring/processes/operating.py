@@ -6,16 +6,23 @@ from contextlib import asynccontextmanager
 from mintscope.base.clock import Clock
 from mintscope.edges.maintenance.hours import HourWriter
 from mintscope.edges.web.review.operations import OperationParts
+from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.stores import Market, Money
 
 
 @asynccontextmanager
 async def operating(
-    market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None], *, is_sold: bool
+    config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
     """Write the numbers of each hour during the block; *age_ms* is that of the newest block."""
-    sales = money.sales_books if is_sold else None
+    sales = money.sales_books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):
-        yield OperationParts(market.tracking, market.reader, market.not_read_hours, sales)
+        yield OperationParts(
+            tracking=market.tracking,
+            market=market.reader,
+            not_read=market.not_read_hours,
+            sales=sales,
+            history=None if config.chain.source == "files" else market.history_asks,
+        )

@@ -5,9 +5,12 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint, UnixS
-from mintscope.base.solana import WSOL, Gap, SourceError
+from mintscope.base.primitives import Mint, UnixMs, UnixS
+from mintscope.base.solana import WSOL, Gap
+from mintscope.base.time import MINUTE_S, SECOND_MS, utc
 from mintscope.base.transaction import Transaction, UnreadableTransaction
+from mintscope.core.market.engine.fold import read_state
+from mintscope.core.market.history.asking import IncompletePast, Survey
 from mintscope.core.market.history.store import Kind
 from mintscope.core.market.swap import Swap, oriented
 from mintscope.edges.ingest.past import fold_past
@@ -15,19 +18,24 @@ from mintscope.edges.sources.history.gaps import blocks_of
 from mintscope.edges.sources.history.gecko import GECKO_URL, gecko_candles
 from mintscope.edges.sources.history.node import PacedNode
 from mintscope.edges.sources.history.reader import HistoryReader, Progress
-from mintscope.edges.sources.history.survey import Cost, cost_of, find_pools
+from mintscope.edges.sources.history.survey import cost_of, find_pools
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.decoding import decoder
-from mintscope.shell.wiring.ingest import node_endpoint
+from mintscope.shell.wiring.sources.endpoint import node_endpoint
 from mintscope.shell.wiring.stores import Market
 
-__all__ = ["GECKO_URL", "Cost", "PastReading", "Progress", "gecko_candles", "left_out", "open_past"]
+__all__ = [
+    "GECKO_URL",
+    "PastReading",
+    "Progress",
+    "begin_of",
+    "gecko_candles",
+    "left_out",
+    "open_past",
+]
 
 POOLS_MAX: Final = 20
-
-
-class Incomplete(SourceError):
-    """The node lists transactions that it does not give."""
+BEFORE_THE_FIRST_S: Final = 3_600  # what is read anew begins so long before: rates rest on a minute
 
 
 @asynccontextmanager
@@ -54,13 +62,36 @@ class PastReading:
         """The requests so far."""
         return self._node.calls
 
-    async def addresses(
+    async def survey(
+        self,
+        mint: Mint,
+        from_time: UnixS,
+        *,
+        pools: Collection[str] = (),
+        rate_pools: Collection[str] = (),
+    ) -> Survey:
+        """Return what to read since *from_time*, as far as the node reaches back, and its cost.
+
+        pools, rate_pools   what to read; where none is named, what is found
+        Raises              ValueError in words where there is nothing to read
+        """
+        first = await _first_candle(self._market, mint)
+        addresses = await self._addresses(mint, pools=pools, rate_pools=rate_pools)
+        oldest = await self._node.reaches_back_to()
+        if oldest is not None:
+            from_time = max(from_time, oldest)
+        if first is not None and from_time >= first + MINUTE_S:  # the candle of a minute
+            raise ValueError(
+                f"{mint} has candles since {_at(first)}, which would be lost: expected a node that"
+                f" reaches back before them; this one does to {_at(from_time)}"
+            )
+        rate = self._calls_per_s
+        cost = await cost_of(self._node, addresses, from_time=from_time, calls_per_s=rate)
+        return Survey(from_time, addresses, cost)
+
+    async def _addresses(
         self, mint: Mint, *, pools: Collection[str], rate_pools: Collection[str]
     ) -> Mapping[str, Kind]:
-        """Return what to read: *pools* and *rate_pools*, or those found where none is named.
-
-        Raises ValueError where there is none.
-        """
         jobs = self._market.history_jobs
         if not pools:
             logged = await jobs.pools(mint)
@@ -74,15 +105,6 @@ class PastReading:
         if not rate_pools:
             raise ValueError("no pool of SOL and dollars is in the log: name one with --rate-pool")
         return dict.fromkeys(rate_pools, Kind.RATE) | dict.fromkeys(pools, Kind.POOL)
-
-    async def oldest(self) -> UnixS | None:
-        """Return how far the node reaches back, None where it does not know."""
-        return await self._node.reaches_back_to()
-
-    async def cost(self, addresses: Mapping[str, Kind], from_time: UnixS) -> Cost:
-        """Return about what reading *addresses* takes."""
-        rate = self._calls_per_s
-        return await cost_of(self._node, addresses, from_time=from_time, calls_per_s=rate)
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
         """Return the mints with a swap in *gap*.  Raises SourceError where it is not whole here."""
@@ -98,7 +120,7 @@ class PastReading:
         """Read and fold all of *mint* that is final now; ingest may join it then.
 
         After a failure call it again: it goes on.  Return how many transactions were never given:
-        unless an *incomplete* past will do, Incomplete is raised where there is one.
+        unless an *incomplete* past will do, IncompletePast is raised where there is one.
         """
         node, store = self._node, self._market.history_reading
         reader = HistoryReader(
@@ -108,7 +130,7 @@ class PastReading:
         job = await self._market.history_jobs.one(mint)  # before it is joined: then it is dropped
         missing = 0 if job is None else job.missing
         if missing and not incomplete:
-            raise Incomplete(left_out(missing))
+            raise IncompletePast(left_out(missing))
         await fold_past(self._market.past_folding, mint)
         return missing
 
@@ -116,6 +138,41 @@ class PastReading:
         self, transactions: Sequence[Transaction | UnreadableTransaction]
     ) -> Sequence[Swap]:
         return self._block(transactions).swaps
+
+
+async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
+    """Return where a past of *mint* begins that was asked for since *from_time*.
+
+    again     from before the first candle, which is replaced
+    Raises    ValueError in words where nothing is missing, or it can have no past
+    """
+    first = await _first_candle(market, mint)
+    if first is not None and again:
+        return min(from_time, UnixS(first - BEFORE_THE_FIRST_S))
+    if first is not None and first <= from_time:
+        raise ValueError(
+            f"{mint} has candles since {_at(first)}: nothing is missing"
+            f" (mintscope history {mint} --again reads them anew)"
+        )
+    return from_time
+
+
+async def _first_candle(market: Market, mint: Mint) -> UnixS | None:
+    """Return when the first candle of *mint* is, None without one."""
+    tracked = await market.tracking.one(mint)
+    if mint == WSOL:
+        raise ValueError(
+            "expected another mint: every price rests on that of SOL, which is followed always"
+        )
+    if tracked is None:
+        raise ValueError(f"{mint} is not tracked: mintscope tokens add {mint}")
+    if tracked.state is None:
+        return None
+    return UnixS(int(read_state(tracked.state)["first"][0]))
+
+
+def _at(time: UnixS) -> str:
+    return f"{utc(UnixMs(time * SECOND_MS)):%Y-%m-%d %H:%M} UTC"
 
 
 def left_out(missing: int) -> str:

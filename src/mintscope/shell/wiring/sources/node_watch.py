@@ -13,7 +13,7 @@ from mintscope.base.primitives import Slot
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.shell.config.sections import ChainConfig
-from mintscope.shell.wiring.ingest import node_endpoint
+from mintscope.shell.wiring.sources.endpoint import node_endpoint
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,10 +1,13 @@
-"""Which of several ingests writes."""
+"""Which of several ingests writes, and which process reads a past."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from typing import Protocol
 
+from mintscope.base.errors import FolderInUse
+from mintscope.core.market.history.asking import PastIsRead
+from mintscope.edges.storage import folder
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.extras import extra
 
@@ -45,3 +48,33 @@ def turn(config: Config) -> Turn:
             IngestLock,
         )
     return IngestLock(config.store.get_secret_value())
+
+
+@asynccontextmanager
+async def reading_turn(config: Config) -> AsyncIterator[None]:
+    """Be the one process of the installation that reads a past, during the block.
+
+    Raises PastIsRead while another one is, StoreUnavailable.
+    """
+    with ExitStack() as stack:
+        await asyncio.to_thread(stack.enter_context, _reading(config))
+        yield
+
+
+@contextmanager
+def _reading(config: Config) -> Iterator[None]:
+    if config.store is None:
+        try:
+            with folder.held(config.data_dir, "history", may_be_open=True):
+                yield
+        except FolderInUse:
+            raise PastIsRead from None
+        return
+    with extra("postgres", "psycopg", "store"):
+        from mintscope.edges.storage.postgres.processes.reading_lock import (  # noqa: PLC0415 - an extra
+            reading,
+        )
+    with reading(config.store.get_secret_value()) as is_ours:
+        if not is_ours:
+            raise PastIsRead
+        yield

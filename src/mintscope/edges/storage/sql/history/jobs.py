@@ -27,7 +27,6 @@ from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import (
     Database,
     DatabaseAccess,
-    Rows,
     unavailable_on_database_error,
 )
 from mintscope.edges.storage.sql.history.statements import (
@@ -142,16 +141,27 @@ class SqlHistory:
 
         await self._write(work)
 
+    async def drop(self, mint: Mint) -> bool:
+        """Drop what was read of *mint*; False where that is joined already."""
+
+        def work(db: Database) -> bool:
+            mint_id = _id(db, mint)
+            db.execute("DELETE FROM history_job WHERE mint = ? AND stage <> 'joined'", (mint_id,))
+            return db.execute("SELECT 1 FROM history_job WHERE mint = ?", (mint_id,)).get is None
+
+        return await self._write(work)
+
     async def slots(self, mint: Mint, after: Slot, slots_max: int) -> Sequence[PastSlot]:
         """Return up to *slots_max* slots that were read, after *after*, in order."""
 
-        def work(db: Database) -> Rows:
-            return db.execute(SLOTS, {"mint": _id(db, mint), "after": after, "most": slots_max})
+        def work(db: Database) -> Sequence[PastSlot]:
+            bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
+            return [
+                _slot(Slot(slot), [(time, blob) for _, time, blob in same])
+                for slot, same in groupby(db.execute(SLOTS, bounds), key=lambda row: int(row[0]))
+            ]
 
-        return [
-            _slot(Slot(slot), [(time, blob) for _, time, blob in same])
-            for slot, same in groupby(await self._read(work), key=lambda row: int(row[0]))
-        ]
+        return await self._read(work)
 
     async def restart(self, mint: Mint) -> None:
         """Drop the candles that were folded."""
@@ -209,9 +219,13 @@ class SqlHistory:
 
     async def pools(self, mint: Mint) -> Mapping[str, int]:
         """Return the pools of *mint* in the log, each with its number of swaps."""
-        rows = await self._read(lambda db: db.execute(POOLS, (_id(db, mint),)))
-        swaps = (swap for (blob,) in rows for swap in swaps_of(mint, blob))
-        return Counter(swap.pool for swap in swaps if swap.pool is not None)
+
+        def work(db: Database) -> Mapping[str, int]:
+            rows = db.execute(POOLS, (_id(db, mint),))
+            swaps = (swap for (blob,) in rows for swap in swaps_of(mint, blob))
+            return Counter(swap.pool for swap in swaps if swap.pool is not None)
+
+        return await self._read(work)
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
         """Note that the tokens which traded in *gap* were read anew: it is open no more."""

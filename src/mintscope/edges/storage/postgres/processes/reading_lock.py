@@ -1,0 +1,40 @@
+"""Which process reads a past: a lock of a session, so it ends with its process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import psycopg
+
+from mintscope.base.errors import StoreUnavailable
+from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S
+from mintscope.edges.storage.postgres.waiting import BoundedConnection
+
+READING: Final = 103  # beside those of services.py
+# A machine that is gone answers no probe: the server then ends the session within a minute.
+TRY: Final = """
+SELECT set_config('tcp_keepalives_idle', '30', false),
+       set_config('tcp_keepalives_interval', '10', false),
+       set_config('tcp_keepalives_count', '3', false),
+       pg_try_advisory_lock(hashtext(current_schema()), %s)
+"""
+
+
+@contextmanager
+def reading(dsn: str) -> Iterator[bool]:
+    """Try to be the one that reads, and yield whether this is it during the block.
+
+    Raises StoreUnavailable.
+    """
+    try:
+        connection = BoundedConnection.connect(
+            dsn,
+            autocommit=True,
+            connect_timeout=CONNECT_S,
+            fallback_application_name=APPLICATION,
+        )
+    except psycopg.OperationalError as cause:
+        raise StoreUnavailable(f"the database does not answer: {cause}") from cause
+    with connection:
+        row = connection.execute(TRY, (READING,)).fetchone()
+        yield row is not None and bool(row[-1])

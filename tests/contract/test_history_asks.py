@@ -1,0 +1,125 @@
+"""What every store of asked pasts must do.  Add an engine to `engines`, nothing else."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.primitives import Mint, UnixMs, UnixS
+from mintscope.core.market.history.asking import (
+    ENDED_MAX,
+    OPEN_MAX,
+    AskState,
+    Cost,
+    HistoryAsk,
+)
+from mintscope.core.market.history.store import Kind
+from mintscope.shell.wiring.stores import Market
+from support.fakes.made_chain import MINTS
+from support.scenes.market_engines import MARKET_ENGINES, market_of
+
+A, B, *_ = MINTS
+NOW = UnixMs(1_000_000)
+COST = Cost(transactions=120, calls=130, seconds=13.9)
+
+
+@pytest.fixture(params=MARKET_ENGINES)
+async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_of(request.param, tmp_path) as market:
+        yield market
+
+
+async def asked(market: Market, mint: Mint = A) -> int:
+    assert await market.history_asks.ask(mint, UnixS(100), NOW)
+    return (await newest(market)).ask_id
+
+
+async def newest(market: Market) -> HistoryAsk:
+    return (await market.history_asks.newest(1))[0]
+
+
+async def state(market: Market) -> AskState:
+    return (await newest(market)).state
+
+
+async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Market) -> None:
+    asks, queue = market.history_asks, market.history_queue
+    ask_id = await asked(market)
+    assert await newest(market) == HistoryAsk(
+        ask_id, A, UnixS(100), NOW, AskState.ASKED, None, 0, 0, "", None
+    )
+    assert await asks.confirm(ask_id) is None, "it is not known yet what it costs"
+    await queue.estimated(ask_id, UnixS(200), COST)
+    assert (await newest(market)).cost == Cost(120, 130, 13)
+    assert await queue.first(AskState.ASKED, AskState.CONFIRMED) is None
+    assert await asks.confirm(ask_id) == A
+    assert await asks.confirm(ask_id) is None, "once"
+    assert await queue.first(AskState.CONFIRMED) == await newest(market)
+    assert await queue.began(ask_id, UnixS(250))
+    assert await queue.progress(ask_id, 90, 40, "Waits.")
+    await queue.estimated(ask_id, UnixS(1), COST)
+    reading = await newest(market)
+    assert reading[2:] == (250, NOW, AskState.READING, Cost(120, 130, 13), 90, 40, "Waits.", None)
+    await queue.end(ask_id, AskState.DONE, "", UnixMs(NOW + 5))
+    await queue.end(ask_id, AskState.FAILED, "later", UnixMs(NOW + 9))
+    done = await newest(market)
+    assert (done.state, done.words, done.ended_at) == (AskState.DONE, "", NOW + 5)
+    assert not await queue.progress(ask_id, 1, 1, "")
+    assert not await queue.began(ask_id, UnixS(1))
+    assert await asks.cancel(ask_id, NOW) is None
+
+
+async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market: Market) -> None:
+    asks, queue = market.history_asks, market.history_queue
+    for steps in range(3):
+        ask_id = await asked(market)
+        if steps > 0:
+            await queue.estimated(ask_id, UnixS(200), COST)
+        if steps > 1:
+            await asks.confirm(ask_id)
+        assert await asks.cancel(ask_id, NOW) == A
+        assert await state(market) is AskState.CANCELLED
+        assert not await queue.progress(ask_id, 0, 0, "")
+    ask_id = await asked(market)
+    await queue.estimated(ask_id, UnixS(200), COST)
+    await asks.confirm(ask_id)
+    await queue.began(ask_id, UnixS(200))
+    assert await asks.cancel(ask_id, NOW) == A
+    assert await asks.cancel(ask_id, NOW) is None
+    assert (await newest(market)).ended_at is None
+    assert not await queue.progress(ask_id, 5, 5, "")
+    assert await queue.first(AskState.CANCELLING) == await newest(market)
+    await queue.end(ask_id, AskState.CANCELLED, "", NOW)
+    assert await state(market) is AskState.CANCELLED
+
+
+async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
+    market: Market,
+) -> None:
+    asks, queue = market.history_asks, market.history_queue
+    first = await asked(market)
+    assert not await asks.ask(A, UnixS(1), NOW)
+    for place in range(OPEN_MAX - 1):
+        await asked(market, Mint(f"{B}{place}"))
+    assert not await asks.ask(B, UnixS(1), NOW)
+    await queue.end(first, AskState.FAILED, "words", NOW)
+    second = await asked(market)
+    assert second > first
+    found = await queue.first(AskState.ASKED)
+    assert found is not None
+    assert found.mint == f"{B}0", "the one that was asked for first"
+    for _ in range(ENDED_MAX + 5):
+        await queue.end((await newest(market)).ask_id, AskState.DONE, "", NOW)
+        await asked(market)
+    kept = await asks.newest(1_000)
+    assert len(kept) == OPEN_MAX + ENDED_MAX
+    assert first not in {each.ask_id for each in kept}
+
+
+async def test_what_was_read_is_dropped_unless_it_is_joined(market: Market) -> None:
+    reading = market.history_reading
+    assert await reading.drop(A)
+    await market.tracking.add(A)
+    await reading.begin(A, UnixS(100), {"pool": Kind.POOL})
+    assert await reading.drop(A)
+    assert await market.history_jobs.one(A) is None
