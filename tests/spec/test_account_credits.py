@@ -131,6 +131,9 @@ async def test_the_same_request_with_the_same_key_moves_once(service: Service, k
         (WITHDRAW, {"credits": 0}, (400, "BAD_REQUEST")),
         (WITHDRAW, {"credits": -1}, (400, "BAD_REQUEST")),
         (WITHDRAW, {"credits": 1, "more": 1}, (400, "BAD_REQUEST")),
+        (WITHDRAW, {"credits": 1.5}, (400, "BAD_REQUEST")),
+        (WITHDRAW, {"credits": 2.0**53}, (400, "BAD_REQUEST")),
+        (WITHDRAW, {"credits": 1.0}, (402, "INSUFFICIENT_CREDITS")),  # JSON's one is an integer
         (WITHDRAW, [], (400, "BAD_REQUEST")),
         (WITHDRAW, {"credits": 1}, (402, "INSUFFICIENT_CREDITS")),
         (WITHDRAW, {}, (402, "INSUFFICIENT_CREDITS")),

@@ -48,6 +48,10 @@ def parse_mint(text: str) -> Mint:
     return Mint(text)
 
 
+# A text of characters that are seen, and spaces; not of spaces alone.
+PRINTABLE: Final = r"^ *[^\p{C}\p{Z}](?:[^\p{C}\p{Z}]| )*$"
+
+
 def about(description: str, *examples: object, form: str | None = None) -> Meta:
     """Return what programs are told of a field, for `Annotated`: its meaning and unit, examples.
 
@@ -60,4 +64,5 @@ def about(description: str, *examples: object, form: str | None = None) -> Meta:
 # Formats of texts that JSON Schema has no word for: base58 of 32 bytes, and of 64.
 ADDRESS: Final = "solana-address"
 SIGNATURE: Final = "solana-signature"
+EACH_ONCE: Final = {"uniqueItems": True}
 AddressText = Annotated[str, Meta(extra_json_schema={"format": ADDRESS})]

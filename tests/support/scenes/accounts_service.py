@@ -97,6 +97,7 @@ async def open_accounts_service(
     pepper: bytes,
     clock: Clock,
     open_file: Callable[[Path], AccountConnections] = account_connections,
+    limit_clock: Clock | None = None,
 ) -> AsyncIterator[Accounts]:
     """Open the services over the money file of *folder*."""
     file = open_file(folder / MONEY_FILE)
@@ -107,7 +108,7 @@ async def open_accounts_service(
             store=store,
             pepper=pepper,
             origin="http://test",
-            limits=MemoryLimits(clock),
+            limits=MemoryLimits(limit_clock or clock),
             clock=clock,
         ) as built:
             yield Accounts(

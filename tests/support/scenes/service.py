@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 from starlette.types import ASGIApp
 
-from mintscope.base.clock import ManualClock
+from mintscope.base.clock import Clock, ManualClock
 from mintscope.base.credentials import CreditToken, make_credit_token
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import MemoryLimits
@@ -100,7 +100,12 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     stream_config: StreamsConfig = USUAL_STREAMS,
     more_checks: Sequence[Check] = (),
     open_file: Callable[[Path], AccountConnections] = account_connections,
+    limit_clock: Clock | None = None,
 ) -> AsyncIterator[Service]:
+    """Open the API.
+
+    limit_clock    of the limits alone; None: that of everything else
+    """
     clock, fake_reports = clock or ManualClock(NOW), FakeReports()
     market = FakeListReader()
     lister = Lister(market, clock, wait=look_again_soon)
@@ -111,7 +116,9 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             raise ServiceUnavailable(failing[0])
 
     async with (
-        open_accounts_service(folder, pepper=pepper, clock=clock, open_file=open_file) as accounts,
+        open_accounts_service(
+            folder, pepper=pepper, clock=clock, open_file=open_file, limit_clock=limit_clock
+        ) as accounts,
         money_in(folder, pepper=pepper, clock=clock) as money,
     ):
         ledger = money.ledger
@@ -134,7 +141,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             merchant=merchant,
             accounts=accounts.built,
             lists=ListParts(lister),
-            limits=MemoryLimits(clock),
+            limits=MemoryLimits(limit_clock or clock),
             clock=clock,
             streams=streams,
         )

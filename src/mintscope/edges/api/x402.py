@@ -1,7 +1,6 @@
 """The checkout as HTTP: what is presented in headers, and receipts and refusals as headers."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NoReturn
 
@@ -246,11 +245,12 @@ def _redelivery_key(request: Request, presented: Presented) -> str | None:
 
 
 def _for_holder(request: Request, order: Order) -> Order:
-    """Return *order*, quoted to the holder of the Idempotency-Key, if that is one."""
-    with suppress(BadRequest):
-        key = idempotency_key(request)
-        return order if key is None else replace(order, key=key)
-    return order
+    """Return *order*, quoted to the holder of the Idempotency-Key if there is one.
+
+    Raises BadRequest for a key that is none, before anything is paid.
+    """
+    key = idempotency_key(request)
+    return order if key is None else replace(order, key=key)
 
 
 def idempotency_key(request: Request) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from math import isinf
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from mintscope.edges.server.request import Request
 
 DEPTH_MAX: Final = 8
+EXACT: Final = 1 << 53  # below it no two integers are the same float
 TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
 
 
@@ -22,7 +24,7 @@ def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
     if kind.partition(";")[0].strip().lower() != "application/json":
         raise UnreadableBody(f"expected Content-Type: application/json; was {kind[:50]!r}")
     try:
-        value = msgspec.json.decode(body)
+        value = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as flaw:
         raise UnreadableBody(f"expected a JSON object; the body is {_flaw(body, flaw)}") from None
     except RecursionError:
@@ -33,6 +35,17 @@ def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
         raise UnreadableBody("expected a JSON object; the body is another JSON value")
     json.loads(body, object_pairs_hook=_expect_each_once)
     return value
+
+
+def _number(text: str) -> float:
+    """Return the number that *text* stands for: 200.0 and 2e2 are integers in JSON, too."""
+    value = float(text)
+    if isinf(value):
+        raise UnreadableBody(f"expected numbers of at most 64 bits; was {text[:50]}")
+    return int(value) if value.is_integer() and abs(value) < EXACT else value
+
+
+_DECODER: Final = msgspec.json.Decoder(float_hook=_number)
 
 
 def _flaw(body: bytes, flaw: Exception) -> str:

@@ -1,6 +1,7 @@
 """Queries and cursors: what is not as expected is told, and changes nothing."""
 
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -13,10 +14,17 @@ from mintscope.edges.api.data.query import read_query
 from mintscope.edges.server.request import Request
 
 
+class Sort(StrEnum):
+    AGE = "age"
+    PRICE = "price"
+
+
 class Asked(msgspec.Struct, rename={"from_": "from"}):
     from_: Annotated[int, msgspec.Meta(ge=0, description="Unix seconds.")] = 0
     limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="How many.")] = 10
     names: Annotated[list[str], msgspec.Meta(max_length=3, description="Which.")] = []
+    tf: Literal["m1", "h1"] = "m1"
+    sorts: list[Sort] = []
 
 
 class Place(msgspec.Struct, array_like=True, tag="place"):
@@ -49,7 +57,10 @@ def test_fields_are_read_by_their_types() -> None:
         ("limit=0", "limit: expected `int` >= 1"),
         ("limit=many", "limit: expected `int`, got `str`"),
         ("limit=1&limit=2", "limit: expected once; was there several times"),
-        ("limt=1", "expected the query fields from, limit, names; was 'limt'"),
+        ("limt=1", "expected the query fields from, limit, names, sorts, tf; was 'limt'"),
+        ("tf=1h", "tf: expected one of h1, m1; was '1h'"),
+        ("sorts=age,aeg", "sorts[1]: expected one of age, price; was 'aeg'"),
+        ("tf=" + "x" * 99, f"tf: expected one of h1, m1; was '{'x' * 49}"),
         ("names=a,b,c,d", "names: expected `array` of length <= 3"),
         ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
     ],

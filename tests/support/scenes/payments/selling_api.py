@@ -13,6 +13,7 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
+from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import AcceptedToken, Merchant
 from mintscope.core.payments.facilitator import Facilitator
@@ -161,7 +162,12 @@ def payment_tokens(
 
 @asynccontextmanager
 async def opened(
-    world: World, *, api: ApiConfig = RAISED, origin: str = ORIGIN, **changes: Any
+    world: World,
+    *,
+    api: ApiConfig = RAISED,
+    origin: str = ORIGIN,
+    limit_clock: Clock | None = None,
+    **changes: Any,
 ) -> AsyncIterator[SellingApi]:
     """Open another process of the shop; *changes* are to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
@@ -179,6 +185,7 @@ async def opened(
         pepper=SECRETS.pepper,
         merchant=merchant,
         api=api,
+        limit_clock=limit_clock,
     ) as service:
         yield SellingApi(world, service, facilitator, price, sol, usdc_price)
 

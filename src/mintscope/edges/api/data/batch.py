@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import BadRequest, ErrorCode, ServiceError
-from mintscope.base.primitives import AddressText, Mint, Slot, about
+from mintscope.base.primitives import EACH_ONCE, AddressText, Mint, Slot, about
 from mintscope.base.solana import WSOL
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order
@@ -41,6 +41,7 @@ class MintList(Wire, forbid_unknown_fields=True):
             max_length=MINTS_MAX,
             description="Token mint addresses, each once.",
             examples=[[WSOL]],
+            extra_json_schema=EACH_ONCE,
         ),
     ]
 

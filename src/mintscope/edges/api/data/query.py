@@ -4,8 +4,10 @@ Each field carries its description and its range (`Annotated[int, msgspec.Meta(.
 one field whose values are separated by commas.
 """
 
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -14,6 +16,7 @@ from mintscope.base.errors import BadRequest
 from mintscope.edges.server.request import Request
 
 FIELDS_MAX: Final = 32
+NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
@@ -35,7 +38,27 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as cause:
-        raise BadRequest(_told(str(cause))) from cause
+        raise BadRequest(_told(str(cause), shape)) from cause
+
+
+class QueryField(NamedTuple):
+    """What a field may say: any of *values*, where they are few; a list has several."""
+
+    values: Sequence[str]
+    is_list: bool
+
+
+@cache
+def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
+    """Return the fields of *shape* by their names."""
+    shapes = msgspec.json.schema_components((shape,))[1]
+    found: dict[str, QueryField] = {}
+    for name, field in shapes[shape.__name__]["properties"].items():
+        one = field.get("items", field)
+        reference = one.get("$ref", "").rpartition("/")[2]
+        values = [str(value) for value in shapes.get(reference, one).get("enum", ())]
+        found[name] = QueryField(values, is_list="items" in field)
+    return found
 
 
 def _fields(request: Request) -> list[tuple[str, str]]:
@@ -53,10 +76,13 @@ def _names(shape: type[msgspec.Struct]) -> tuple[frozenset[str], frozenset[str]]
     return frozenset(properties), frozenset(lists)
 
 
-def _told(problem: str) -> str:
+def _told(problem: str, shape: type[msgspec.Struct]) -> str:
     """Return what msgspec says of a value, with the field before it: `limit: expected ...`."""
     what, at, where = problem.partition(" - at `$.")
     if not at:
         return what.replace("Object missing required field", "expected the query field")
     field = where.rstrip("`").replace("[...]", "")
+    known, value = query_fields(shape).get(field.partition("[")[0]), NO_SUCH.match(what)
+    if known and known.values and value:
+        return f"{field}: expected one of {', '.join(known.values)}; was {value[1][:50]}"
     return f"{field}: {what[:1].lower()}{what[1:]}"

@@ -17,7 +17,12 @@ PLAIN: Final = {"null": None, "number": 1.0, "integer": 1, "boolean": True}
 @cache
 def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str, Schema]]:
     """Return the schema of each of *types*, and the components that they refer to."""
-    return msgspec.json.schema_components(types, ref_template=REF)
+    schemas, components = msgspec.json.schema_components(types, ref_template=REF)
+    for component in components.values():
+        for field in component.get("properties", {}).values():
+            if field.keys() == {"enum"}:  # what tells one struct of several from the others
+                field |= {"type": "string", "description": component["description"]}
+    return schemas, components
 
 
 class Examples:

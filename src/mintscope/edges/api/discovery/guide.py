@@ -3,17 +3,27 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from mintscope.base.solana import WSOL
 from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
+from mintscope.edges.api.data.query import query_fields
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description.schemas import Examples, schemas_of
 
 MCP: Final = "/mcp"
 
 START: Final = """
 ## From nothing to the first RSI
 
-Wrapped SOL, `{mint}`, is always followed. Every way below ends with `data.indicators.m5.rsi`.
+Wrapped SOL, `{mint}`, is always followed; others are found for nothing:
+
+```sh
+curl -s "{origin}/v1/tokens?query=sol&limit=5"
+```
+
+Every way below ends with `data.indicators.m5.rsi`.
 
 ### curl and a credit token
 
@@ -206,11 +216,35 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
     for each in operations:
         by_tag.setdefault(each.tag, []).append(each)
     for tag, members in by_tag.items():
-        lines = [
-            f"- `{each.method} {each.path}` ({each.cost}): {each.description or each.summary}"
-            for each in members
-        ]
-        yield "\n".join([f"## {tag}\n", *lines])
+        yield "\n".join([f"## {tag}\n", *map(_line, members)])
+
+
+def _line(operation: Operation) -> str:
+    """Return all that a request needs, and what it is for."""
+    told = operation.description or operation.summary
+    return (
+        f"- `{operation.method} {_address(operation)}` ({operation.cost}): {told}{_body(operation)}"
+    )
+
+
+def _address(operation: Operation) -> str:
+    """Return the path and the fields of the query, with the values that each may have."""
+    if operation.query is None:
+        return operation.path
+    fields = [
+        f"{name}={(',' if field.is_list else '|').join(field.values)}"
+        for name, field in query_fields(operation.query).items()
+    ]
+    return f"{operation.path}?{'&'.join(fields)}"
+
+
+def _body(operation: Operation) -> str:
+    """Return an example of the body."""
+    if operation.body is None:
+        return ""
+    (schema,), components = schemas_of((operation.body,))
+    example = msgspec.json.encode(Examples(components).of(schema)).decode()
+    return f" Body: `{example}`"
 
 
 def _links(identity: Identity, paths: Collection[str]) -> str:

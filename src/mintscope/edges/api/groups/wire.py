@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from mintscope.base.primitives import about
+from mintscope.base.primitives import PRINTABLE, about
 from mintscope.base.solana import WSOL
 from mintscope.core.accounts.holdings.watchlists import WATCHLIST_NAME_LENGTH_MAX
 from mintscope.edges.api.wire import Wire
@@ -17,6 +17,7 @@ GroupName = Annotated[
         max_length=WATCHLIST_NAME_LENGTH_MAX,
         description="Its name, printable; names may repeat.",
         examples=[EXAMPLE_NAME],
+        extra_json_schema={"pattern": PRINTABLE},
     ),
 ]
 

@@ -27,12 +27,12 @@ from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.holdings.body import read_body
 from mintscope.edges.api.signals.lines import changes_of, event_of, line_facts, line_of, rule_of
 from mintscope.edges.api.signals.wire import (
+    NEW_SIGNAL,
     ChangedSignal,
     EventPosition,
     Events,
     EventsQuery,
     MadeSignal,
-    NewSignal,
     SignalList,
 )
 from mintscope.edges.api.wire import success
@@ -66,7 +66,7 @@ class SignalRoutes:
     async def make_signal(self, request: Request) -> Response:
         """Make a signal; tell the secret of its webhook."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
-        key, asked = idempotency_key(request), rule_of(await read_body(request, NewSignal))
+        key, asked = idempotency_key(request), rule_of(await read_body(request, NEW_SIGNAL))
         self._expect_sound(asked)
         made = await self.signals.make(holder.key.user_id, asked, key)
         if isinstance(made, SignalDenied):

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import msgspec
 
-from mintscope.base.errors import BadRequest
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.signals.signal import Firing, Signal, SignalRule
 from mintscope.core.market.signals.fields import Field
@@ -18,23 +17,16 @@ from mintscope.edges.api.signals.wire import (
 )
 from mintscope.edges.api.v1 import mint_of
 
-NO_LEVEL: Final = "level: expected a number"
-NO_MOVE: Final = "expected percent and windowS for changes_by"
 COLUMNS: Final = {"email": "by_email"}
 
 
 def rule_of(body: NewSignal) -> SignalRule:
-    """Return what *body* asks for.  Raises BadRequest, InvalidTokenAddress."""
-    if body.kind is SignalKind.CHANGES_BY:
-        if body.percent is None or body.window_s is None:
-            raise BadRequest(NO_MOVE)
-    elif body.level is None:
-        raise BadRequest(NO_LEVEL)
+    """Return what *body* asks for.  Raises InvalidTokenAddress."""
     return SignalRule(
         name=body.name.strip(),
         mint=mint_of(body.mint),
         field=Field(body.field),
-        kind=body.kind,
+        kind=SignalKind(str(body.__struct_config__.tag)),
         level=body.level or 0.0,
         margin=body.margin or 0.0,
         percent=body.percent or 0.0,

@@ -47,7 +47,7 @@ def _of_signals(signals: SignalRoutes) -> list[Operation]:
         Operation(
             "POST", "/v1/signals", signals.make_signal, wire.MadeSignal,
             "Make an alert rule", description=texts.MAKE, takes_key=True,
-            refusals=MAKING, status=201, proofs=KEY, body=wire.NewSignal,
+            refusals=MAKING, status=201, proofs=KEY, body=wire.NEW_SIGNAL,
         ),
     ]
     # fmt: on

@@ -1,18 +1,26 @@
 """The bodies under /v1/signals."""
 
-from typing import Annotated
+from typing import Annotated, Final, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mintscope.base.primitives import about
+from mintscope.base.primitives import ADDRESS, PRINTABLE, about
 from mintscope.base.solana import WSOL
-from mintscope.core.accounts.signals.checks import NAME_LENGTH_MAX
+from mintscope.core.accounts.signals.checks import (
+    NAME_LENGTH_MAX,
+    PERCENT_MAX,
+    PERCENT_MIN,
+    WINDOW_S_MAX,
+    WINDOW_S_MIN,
+)
 from mintscope.core.accounts.signals.signal import FiringKind
+from mintscope.core.market.signals.fields import FIELDS
 from mintscope.core.market.signals.rule import Direction, SignalKind
 from mintscope.edges.api.wire import Wire
 
 EXAMPLE_URL = "https://example.org/hooks/mintscope"
+WEBHOOK_URL: Final = "webhook-url"
 EXAMPLE_CURSOR = "eyJ0eXBlIjoic2lnbmFsIGV2ZW50cyIsImV2ZW50X2lkIjo0MX0"
 LIMIT_MAX = 100
 Name = Annotated[
@@ -22,9 +30,11 @@ Name = Annotated[
         max_length=NAME_LENGTH_MAX,
         description="Its name, printable; names may repeat.",
         examples=["SOL above 200"],
+        extra_json_schema={"pattern": PRINTABLE},
     ),
 ]
 MintText = Annotated[str, about("The token, base58.", WSOL)]
+NewMint = Annotated[str, about("The token, base58.", WSOL, form=ADDRESS)]
 FieldText = Annotated[
     str,
     about(
@@ -33,17 +43,42 @@ FieldText = Annotated[
         "price.usd",
     ),
 ]
+NewField = Annotated[FieldText, msgspec.Meta(extra_json_schema={"enum": sorted(FIELDS)})]
 Kind = Annotated[SignalKind, about("What it waits for.", "above")]
-Url = Annotated[
-    str | None,
-    about(
-        "Where firings are sent: https, public, 500 characters at most; null: nowhere.", EXAMPLE_URL
-    ),
+URL = about(
+    "Where firings are sent: https, public, 500 characters at most, port 443 or 1024 to 65535;"
+    " null: nowhere.",
+    EXAMPLE_URL,
+)
+NewUrl = Annotated[
+    Annotated[str, msgspec.Meta(extra_json_schema={"format": WEBHOOK_URL})] | None, URL
 ]
 LEVEL = about("What the number is compared with, in the unit of the field.", 200.0)
 MARGIN = about("How far it must come back before the signal can fire again.", 1.0)
 PERCENT = about("Of changes_by: 0.1 to 10,000.", None)
 WINDOW = about("Of changes_by: whole minutes of the last day, in seconds.", None)
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+NewPercent = Annotated[
+    float,
+    msgspec.Meta(
+        ge=PERCENT_MIN,
+        le=PERCENT_MAX,
+        description="How far the number must be from the lowest or highest of the window.",
+        examples=[5.0],
+    ),
+]
+NewWindow = Annotated[
+    int,
+    msgspec.Meta(
+        ge=WINDOW_S_MIN,
+        le=WINDOW_S_MAX,
+        multiple_of=WINDOW_S_MIN,
+        description="How far back it looks: whole minutes, in seconds.",
+        examples=[3600],
+    ),
+]
+NotOfLevels = Annotated[None, about("Of changes_by.", None)]
+NotOfMoves = Annotated[None, about("Not of changes_by.", None)]
 EMAIL = about("Whether firings are told by e-mail, 50 a day at most.", False)  # noqa: FBT003
 
 
@@ -59,7 +94,7 @@ class SignalLine(Wire):
     margin: Annotated[float | None, MARGIN]
     percent: Annotated[float | None, PERCENT]
     window_s: Annotated[int | None, WINDOW]
-    webhook_url: Url
+    webhook_url: Annotated[str | None, URL]
     email: Annotated[bool, EMAIL]
     is_active: Annotated[bool, about("Whether it is looked at.", True)]  # noqa: FBT003
     created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
@@ -87,19 +122,48 @@ class SignalList(Wire):
     signals: Annotated[list[SignalLine], about("In the order in which they were made.")]
 
 
-class NewSignal(Wire, forbid_unknown_fields=True):
-    """What a signal is made of; level or percent and windowS, as its kind needs."""
+class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
+    """What every new signal is made of."""
 
     name: Name
-    mint: MintText
-    field: FieldText
-    kind: Kind
-    level: Annotated[float | None, LEVEL] = None
-    margin: Annotated[float | None, MARGIN] = None
-    percent: Annotated[float | None, PERCENT] = None
-    window_s: Annotated[int | None, WINDOW] = None
-    webhook_url: Url = None
+    mint: NewMint
+    field: NewField
+    webhook_url: NewUrl = None
     email: Annotated[bool, EMAIL] = False
+
+
+class LevelSignal(SignalBasis, kw_only=True):
+    """What is made of a level."""
+
+    level: Annotated[float, LEVEL]
+    margin: Annotated[NotNegative | None, MARGIN] = None
+    percent: NotOfLevels = None
+    window_s: NotOfLevels = None
+
+
+class AboveSignal(LevelSignal, tag_field="kind", tag=SignalKind.ABOVE.value):
+    """Fires when the number comes to be greater than the level."""
+
+
+class BelowSignal(LevelSignal, tag_field="kind", tag=SignalKind.BELOW.value):
+    """Fires when the number comes to be less than the level."""
+
+
+class CrossesSignal(LevelSignal, tag_field="kind", tag=SignalKind.CROSSES.value):
+    """Fires when the number comes to be on the other side of the level."""
+
+
+class MoveSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CHANGES_BY.value):
+    """Fires when the number is so many percent from where it was within the window."""
+
+    percent: NewPercent
+    window_s: NewWindow
+    level: NotOfMoves = None
+    margin: NotOfMoves = None
+
+
+NewSignal: TypeAlias = AboveSignal | BelowSignal | CrossesSignal | MoveSignal
+NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # told apart by `kind`
 
 
 class ChangedSignal(Wire, forbid_unknown_fields=True):
@@ -107,10 +171,10 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
 
     name: Name | UnsetType = UNSET
     level: Annotated[float, LEVEL] | UnsetType = UNSET
-    margin: Annotated[float, MARGIN] | UnsetType = UNSET
-    percent: Annotated[float, about("Of changes_by: 0.1 to 10,000.", 5.0)] | UnsetType = UNSET
-    window_s: Annotated[int, about("Of changes_by, in seconds.", 3600)] | UnsetType = UNSET
-    webhook_url: Url | UnsetType = UNSET
+    margin: Annotated[NotNegative, MARGIN] | UnsetType = UNSET
+    percent: NewPercent | UnsetType = UNSET
+    window_s: NewWindow | UnsetType = UNSET
+    webhook_url: NewUrl | UnsetType = UNSET
     email: Annotated[bool, EMAIL] | UnsetType = UNSET
     is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003
 

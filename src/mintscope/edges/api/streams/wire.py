@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from mintscope.base.primitives import AddressText, about
+from mintscope.base.primitives import EACH_ONCE, AddressText, about
 from mintscope.base.solana import WSOL
 from mintscope.core.market.updates.update import ReportSnapshot, ReportUpdate
 from mintscope.edges.api.wire import Wire
@@ -20,6 +20,7 @@ class StreamQuery(Wire):
             min_length=1,
             description="Token mint addresses, separated by commas.",
             examples=[[WSOL]],
+            extra_json_schema=EACH_ONCE,
         ),
     ]
 

@@ -80,7 +80,7 @@ async def _buy(task: BuyerTask) -> None:
     typer.echo(f"\nA buyer with a wallet and no account, paying by {who}:\n")
     path = f"/v1/token/{WSOL}"
     async with httpx.AsyncClient(base_url=task.origin, timeout=TIMEOUT_S) as http:
-        await _expect_prices(http)
+        await _expect_price(http, task.asset)
         _tell_demand(path, await http.get(path))
         async with _paying(task) as paying:
             _tell_report(path, await paying.get(path))
@@ -95,14 +95,14 @@ async def _buy(task: BuyerTask) -> None:
         typer.echo("  GET it once more\n    402 INSUFFICIENT_CREDITS")
 
 
-async def _expect_prices(http: httpx.AsyncClient) -> None:
-    """Wait until the payment token has a price."""
+async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
+    """Wait until *asset*, the payment token, has a price: USDC beside it always has one."""
     for _ in range(PRICE_LOOKS_MAX):
         answer = await http.get("/v1/credits/bundles")
-        if answer.is_success:
+        if answer.is_success and answer.json()["data"]["currency"]["asset"] == str(asset):
             return
         await asyncio.sleep(PRICE_LOOK_S)
-    _expect(answer, httpx.codes.OK)
+    raise DemoFailed(f"{asset} has no price: {answer.text:.300}")
 
 
 async def _fund(task: BuyerTask) -> None:
