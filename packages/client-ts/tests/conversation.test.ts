@@ -29,9 +29,9 @@ function refused(status: number, code: string, headers: Record<string, string> =
   return Response.json({ success: false, error: { code, message: "because" } }, { status, headers });
 }
 
-function demand(amount: string, payTo = "p"): Response {
+function demand(amount: string, payTo = "p", ...before: object[]): Response {
   const offer = { scheme: "exact", network: "n", asset: "a", amount, payTo };
-  const text = btoa(JSON.stringify({ x402Version: 2, accepts: [offer] }));
+  const text = btoa(JSON.stringify({ x402Version: 2, accepts: [...before, offer] }));
   return refused(402, "PAYMENT_REQUIRED", { "PAYMENT-REQUIRED": text });
 }
 
@@ -147,6 +147,21 @@ test("nothing is signed for another payee, for too much, or twice over the limit
   await ask(demand("9"));
   await assert.rejects(ask(demand("7")), OverBudgetError);
   assert.equal(payer.spent, 9n);
+});
+
+test("of several offers, as where USDC is taken beside another token, the pinned one is signed", async () => {
+  const signed: string[] = [];
+  const payer = new Payer(PIN, {
+    sign: (_, offer) => {
+      signed.push(`${offer.amount} ${offer.asset}`);
+      return Promise.resolve("the-payment");
+    },
+  });
+  const other = { scheme: "exact", network: "n", asset: "b", amount: "1", payTo: "p" };
+  const { fetch } = scripted(demand("9", "p", other), answered({ token: "m" }));
+  await new Client("https://a", { payer, fetch }).token("m");
+
+  assert.deepEqual(signed, ["9 a"]);
 });
 
 test("a payment whose outcome stays unknown is told with its key", async () => {
