@@ -20,6 +20,7 @@ from mintscope.core.market.history.store import Stage
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.devchain.chain import Devchain
 from mintscope.shell.cli.chain.gaps import SETTLED_SLOTS, Filling
+from mintscope.shell.cli.history import command
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.stores import Market
@@ -29,9 +30,17 @@ from support.scenes.stores import market_in
 
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(900)]
 
-ROUNDS_MAX: Final = 1_000
+ROUNDS_MAX: Final = 10_000
+LOOK_S: Final = 0.05
 BEFORE: Final = NOW // 1_000 - NOW // 1_000 % HOUR_S - HOUR_S  # the chain begins after it
 SKIPPED: Final = {"error": {"code": -32007, "message": "skipped"}}
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again as soon as the test does: this log is filled without waiting for blocks."""
+    monkeypatch.setattr(command, "LOOK_S", LOOK_S)
+    monkeypatch.setattr(command, "AGAIN_S", LOOK_S)
 
 
 @pytest.fixture
@@ -114,7 +123,7 @@ async def test_it_is_bit_identical_to_a_service_that_missed_nothing(
         async with filling(chain.app, chain) as fill:
             running = asyncio.create_task(fill.run(market))
             for _ in range(ROUNDS_MAX):
-                await asyncio.wait([running], timeout=0.5)
+                await asyncio.wait([running], timeout=LOOK_S)
                 if running.done():
                     break
                 jobs = [await market.history_jobs.one(mint) for mint in mints]
