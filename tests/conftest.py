@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from mintscope.edges.server.protocol.bounds import Bounds
 from support.processes.served import served
 from support.scenes import postgres
+from support.scenes.people.quick_passwords import hash_quickly
 from support.scenes.service import Service, running_service
 
 pytest_plugins = [
@@ -75,6 +76,8 @@ settings.load_profile("any machine")
 
 # To read whom to trust takes 25 ms, and every client reads it, also one that speaks plain HTTP.
 vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
+
+hash_quickly()
 
 gc.disable()  # until everything is collected: it all stays
 

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.edges.maintenance import passwords
 from mintscope.edges.maintenance.passwords import NICE, Argon2Hasher
+from support.scenes.people.quick_passwords import AS_SERVED
 
 PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
-async def hasher() -> AsyncIterator[Argon2Hasher]:
+async def hasher(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Argon2Hasher]:
+    monkeypatch.setattr(passwords, "ARGON2", AS_SERVED)
     hasher = Argon2Hasher(waiting_max=4)
     yield hasher
     hasher.close()
