@@ -99,7 +99,7 @@ def assert_shown_to(sent: list[Request], token: str, paths: set[str]) -> None:
     assert {each.method for each in shown if "/buy/" in each.url} == {"POST"}
 
 
-async def test_a_wallet_that_does_not_sign_tops_nothing_up_and_may_be_asked_again(
+async def test_a_wallet_that_does_not_sign_tops_nothing_up_and_two_tabs_top_up_once(
     shop: Shopfront, buyer: Visitor
 ) -> None:
     token, before, wallet = await issued(shop, 2), shop.world.received(), shop.wallet("reluctant")
@@ -122,6 +122,12 @@ async def test_a_wallet_that_does_not_sign_tops_nothing_up_and_may_be_asked_agai
     await buyer.page.get_by_role("link", name="Start again").click()
     await choose(buyer)
     await state(buyer, "approve")
+    async with await buyer.page.context.new_page() as page:
+        other = Visitor(page, shop.site.origin)
+        await wallet.enter(page)
+        await offer(other, token)
+        await choose(other)
+        await state(other, "elsewhere")
     await buyer.page.get_by_role("button", name="Move the credits").click()
     await buyer.reads("It is being topped up: finish that first")
     wallet.goes_on.set()

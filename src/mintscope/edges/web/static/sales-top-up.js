@@ -52,6 +52,11 @@ const TopUp = (() => {
     if (!Purchase.isUnderWay()) open(isAgain ? here : `${link.pathname}${link.search}`);
   });
 
+  // A page that comes back by the history was wiped when it was left: what is kept goes on.
+  addEventListener("pageshow", (event) => {
+    if (event.persisted && place !== null && Purchase.kept()) location.reload();
+  });
+
   return {
     // Offers to top up *text*; a purchase that was begun elsewhere is finished first, there.
     begin(text) {
