@@ -13,7 +13,7 @@ from mintscope.base.primitives import UnixS
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.engine.fold import merged, price_of, read_state
 from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
-from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
 class Width(NamedTuple):
@@ -103,11 +103,13 @@ def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
     candles = list(kept.rows)
     count = 0 if kept.state is None else _count(kept.state, asked.timeframe)
     closed = count - len(kept.rows) - kept.newer
-    changed = [
-        SeriesCandle(*astuple(row))
-        for row in merged(kept.state, kept.in_sol, asked.timeframe, kept.tail)
-        if row.count and row.bucket <= asked.until
-    ]
+    changed = []
+    if kept.tail and bucket(asked.timeframe, kept.tail[0][0]) <= asked.until:
+        changed = [
+            SeriesCandle(*astuple(row))
+            for row in merged(kept.state, kept.in_sol, asked.timeframe, kept.tail)
+            if row.count and row.bucket <= asked.until
+        ]
     while changed and candles and candles[-1].bucket >= changed[0].bucket:
         candles.pop()
     candles += changed
