@@ -88,6 +88,12 @@ class Scene:
             return SqliteDatabase(Path(self.place), "money")
         return PostgresDatabase(self.place)
 
+    def busy(self) -> GroupCreditLedger:
+        """Return the ledger of another process, which has no moment to tidy up."""
+        ledger = self.another()
+        vars(ledger)["_taking"].rest = lambda _at: None
+        return ledger
+
     async def kill(self, ledger: GroupCreditLedger) -> None:
         """Let the process of *ledger* die: what it would have tidied up stays."""
         vars(ledger)["_taking"].rest = lambda _at: None
@@ -360,7 +366,7 @@ async def test_minutes_of_a_process_that_died_are_given_back_once(scene: Scene) 
 @pytest.mark.parametrize("kept", ["minute", "debit", "spend", "rest", "never"])
 async def test_a_minute_of_which_something_was_sent_stays_taken(scene: Scene, kept: str) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
-    dead = scene.another()
+    dead = scene.busy()
     dead.note_sent(await begun(dead, Debit(account, 2)))
     scene.clock.advance(1_000)
     match kept:
@@ -374,6 +380,7 @@ async def test_a_minute_of_which_something_was_sent_stays_taken(scene: Scene, ke
             await dead.spend(account)
             await dead.spend(account)
         case "rest":
+            del vars(dead)["_taking"].rest
             await dead.close()
         case _:
             pass

@@ -1,12 +1,17 @@
 """A service to be killed that sells everything: reports, batches, series and streams."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from typing_extensions import override
+
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
+from mintscope.core.credits.debit import Debit, DebitOutcome
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.streams import streams as periods
 from mintscope.edges.server.streams.streams import Streams
@@ -22,7 +27,7 @@ from support.scenes.stores import PEPPER, config_in
 
 TRADES = 100
 EVERY_S = 0.02
-QUIET_S = 0.5
+QUIET_S = 0.1
 
 
 def serve_all(folder: Path, told: Connection) -> None:
@@ -31,12 +36,31 @@ def serve_all(folder: Path, told: Connection) -> None:
 
 
 def serve_quiet(folder: Path, told: Connection) -> None:
-    """Serve until killed: short minutes of a market in which nothing trades any more."""
+    """Serve short minutes of a market in which nothing trades; die when it has taken the third."""
     vars(periods)["PERIOD_S"] = QUIET_S
-    asyncio.run(_serve(folder, told.send, trade_count=0))
+    asyncio.run(_serve(folder, told.send, trade_count=0, ledger_of=DiesInThirdMinute))
 
 
-async def _serve(folder: Path, tell: Callable[[int], object], trade_count: int) -> None:
+class DiesInThirdMinute(SqliteCreditLedger):
+    """Dies before anything is sent of it."""
+
+    minutes_left = 3
+
+    @override
+    async def prepay(self, debit: Debit) -> DebitOutcome:
+        outcome = await super().prepay(debit)
+        self.minutes_left -= 1
+        if not self.minutes_left:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return outcome
+
+
+async def _serve(
+    folder: Path,
+    tell: Callable[[int], object],
+    trade_count: int,
+    ledger_of: type[SqliteCreditLedger] = SqliteCreditLedger,
+) -> None:
     clock = SystemClock()
     config = config_in(folder, api=RAISED, streams=StreamsConfig(per_account_max=1_000))
     log, reports = traded_log(clock.now() // 1000), FakeReports()
@@ -46,7 +70,7 @@ async def _serve(folder: Path, tell: Callable[[int], object], trade_count: int) 
     app = create_api(
         config,
         reports=reports,
-        ledger=SqliteCreditLedger(folder / "money.sqlite", pepper=PEPPER, clock=clock),
+        ledger=ledger_of(folder / "money.sqlite", pepper=PEPPER, clock=clock),
         checks=[],
         merchant=None,
         accounts=None,
