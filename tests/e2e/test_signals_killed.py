@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -42,19 +42,23 @@ class Receiver:
     refused: set[str] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        lines = [line.split(": ", 1) for line in head.split("\r\n")[1:] if line]
-        headers = {name.lower(): value for name, value in lines}
-        body = await reader.readexactly(int(headers["content-length"]))
-        raw = headers["webhook-id"]
-        number = int(raw.removeprefix("msg_"))
-        is_refused = number % 3 == 0 and number <= REFUSED_MAX and raw not in self.refused
-        if is_refused:
-            self.refused.add(raw)
-        else:
-            self.got[raw], self.headers[raw] = body, headers
-        writer.write(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % (500 if is_refused else 204))
-        writer.close()
+        with closing(writer), suppress(asyncio.IncompleteReadError, ConnectionError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()  # its process may be killed
+            lines = [line.split(": ", 1) for line in head.split("\r\n")[1:] if line]
+            headers = {name.lower(): value for name, value in lines}
+            body = await reader.readexactly(int(headers["content-length"]))
+            is_refused = self.keep(headers["webhook-id"], headers, body)
+            status = 500 if is_refused else 204
+            writer.write(b"HTTP/1.1 %d x\r\ncontent-length: 0\r\n\r\n" % status)
+
+    def keep(self, name: str, headers: Mapping[str, str], body: bytes) -> bool:
+        """Keep a webhook, or say that it is refused."""
+        number = int(name.removeprefix("msg_"))
+        if number % 3 == 0 and number <= REFUSED_MAX and name not in self.refused:
+            self.refused.add(name)
+            return True
+        self.got[name], self.headers[name] = body, headers
+        return False
 
 
 @dataclass

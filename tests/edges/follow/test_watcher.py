@@ -30,7 +30,7 @@ from mintscope.core.accounts.signals.signal import (
     SignalRule,
 )
 from mintscope.core.accounts.signals.signals import SignalBounds, Signals
-from mintscope.core.accounts.signals.writing import LEASE_MS, SignalWriter, packed
+from mintscope.core.accounts.signals.writing import LEASE_MS, LEASE_MS_MAX, SignalWriter, packed
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, UserId, UserKind
 from mintscope.core.market.log import Appended, PricedSwap
@@ -135,11 +135,16 @@ class Scene:
         assert isinstance(made, Signal)
         return made.signal_id
 
-    def watcher(self, process: int = 0, store: AccountStore | None = None) -> Watcher:
+    def watcher(
+        self,
+        process: int = 0,
+        store: AccountStore | None = None,
+        clock: ManualClock | None = None,
+    ) -> Watcher:
         """Return one as a process has that was just started."""
         writer = SignalWriter(
             store=store or self.store,
-            clock=self.clock,
+            clock=clock or self.clock,
             holder=bytes([1 + process]),
             emails_day_max=50,
         )
@@ -424,6 +429,27 @@ async def test_a_process_that_stops_leaves_its_turn_to_others(scene: Scene) -> N
     trade(scene.log, 11.0)
     await other.round()
     assert len(await scene.fired(signal_id)) == 1
+
+
+@pytest.mark.parametrize("off_ms", [LEASE_MS_MAX // 2, 2 * LEASE_MS_MAX])
+async def test_clocks_that_are_minutes_apart_tell_no_crossing_twice(
+    scene: Scene, off_ms: int
+) -> None:
+    signal_id, began = await scene.make(), scene.log.seq
+    clocks = [ManualClock(UnixMs(NOW + off)) for off in (off_ms, -off_ms)]
+    watchers = [scene.watcher(process, clock=clock) for process, clock in enumerate(clocks)]
+    for price in (9.0, 11.0, 9.0, 10.5, 9.5, 12.0):
+        for watcher in watchers:
+            await watcher.round()
+        trade(scene.log, price)
+    for watcher in watchers[::-1]:
+        await watcher.round()
+    assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
+
+
+async def test_after_the_clock_was_set_back_the_turn_is_taken(scene: Scene) -> None:
+    await scene.watcher(0, clock=ManualClock(UnixMs(NOW + 2 * LEASE_MS_MAX))).writer.take()
+    assert await scene.watcher(1).writer.take() is not None
 
 
 async def test_a_frozen_process_tells_nothing_that_another_has_told(scene: Scene) -> None:

@@ -68,7 +68,12 @@ class AccountRows:
 
 
 class AccountStore(Protocol):
-    """Where accounts are kept.  Raises ServiceUnavailable from every verb, nothing being done."""
+    """Where accounts are kept.
+
+    What is leased, and when something is due, are told by the clock of the process that asks, and
+    kept by one clock for all processes.
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, once what it changed is durable.
@@ -79,10 +84,7 @@ class AccountStore(Protocol):
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Transact beside other transactions: *work* changes only rows that it has claimed.
-
-        Raises ServiceUnavailable also in a process whose clock differs from that of the others.
-        """
+        """Transact beside other transactions: *work* changes only rows that it has claimed."""
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, which changes nothing; it sees one commit throughout."""

@@ -92,8 +92,7 @@ class Database(Protocol):
     def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
         """Be the only one that writes, from the first statement; commit unless it raises.
 
-        beside   others may write meanwhile: every row that is changed must be locked before, and
-                 the clock of this process must be right
+        beside   others may write meanwhile: every row that is changed must be locked before
         """
 
     def savepoint(self) -> AbstractContextManager[None]:
@@ -101,6 +100,9 @@ class Database(Protocol):
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Let every read inside see one and the same commit."""
+
+    def ahead_ms(self) -> int:
+        """Return how far the clock of this process is ahead of the one that all processes share."""
 
     def close(self) -> None:
         """Let go of the connection."""

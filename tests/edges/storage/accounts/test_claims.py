@@ -3,15 +3,12 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
-
-from mintscope.base.clock import ManualClock, SystemClock
-from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, Email, EmailId, EmailKind
@@ -19,7 +16,7 @@ from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.edges.mail.delivery import Delivery
 from mintscope.edges.storage.database import AccessAtOnce
-from mintscope.edges.storage.postgres.connection import APART_MS_MAX, PostgresDatabase
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
 from support.fakes.mail_server import SentEmails
@@ -27,18 +24,15 @@ from support.scenes.postgres import dsn_in
 
 NOW: Final = UnixMs(1_700_000_000_000)
 ALICE: Final = EmailAddress("alice@example.org")
-HERE: Final = SystemClock()
 EMAILS: Final = 240
 PROCESSES: Final = 3
 
 
 @asynccontextmanager
-async def store_in(
-    folder: Path, now_ms: Callable[[], int] = HERE.now
-) -> AsyncIterator[AccountStore]:
+async def store_in(folder: Path) -> AsyncIterator[AccountStore]:
     dsn = dsn_in(folder)
     reading = AccessAtOnce(PostgresDatabase(dsn))
-    connections = AccountConnections(PostgresDatabase(dsn, now_ms=now_ms), reading)
+    connections = AccountConnections(PostgresDatabase(dsn), reading)
     try:
         yield SqlAccountStore(connections)
     finally:
@@ -88,17 +82,6 @@ async def test_leases_do_not_wait_for_the_lock_of_writers(tmp_path: Path) -> Non
         assert len(await Outbox(other).lease(NOW, limit=3)) == 1
         go_on.set()
         await holding
-
-
-async def test_a_process_whose_clock_is_wrong_leases_nothing(tmp_path: Path) -> None:
-    def ahead() -> int:
-        return HERE.now() + APART_MS_MAX + 1_000
-
-    async with store_in(tmp_path) as right, store_in(tmp_path, ahead) as wrong:
-        await written(right, 1)
-        with pytest.raises(ServiceUnavailable):
-            await Outbox(wrong).lease(NOW, limit=3)
-        assert len(await Outbox(right).lease(NOW, limit=3)) == 1
 
 
 def composed(draft: Draft) -> Email:

@@ -105,6 +105,7 @@ class Deliveries:
     ) -> Sequence[Parcel]:
         """Lease of the signals that do not fail, then of those that do, so many at most."""
         parcels: list[Parcel] = []
+        signed_at = rows.webhooks.time(now)  # receivers refuse what is minutes off
         for is_failing in (False, True):
             count = min(most[is_failing], most[False] - len(parcels))
             wanted = DueWanted(
@@ -116,7 +117,7 @@ class Deliveries:
                     rows.firings.update(firing.firing_id, given_up_at=now, reason=NO_WEBHOOK)
                     continue
                 rows.firings.update(firing.firing_id, due_at=UnixMs(now + self.lease_ms))
-                headers, body = self._message(signal, firing, now)
+                headers, body = self._message(signal, firing, signed_at)
                 url = signal.rule.webhook_url
                 parcels.append(Parcel(firing, is_failing, url, headers, body))
         return parcels

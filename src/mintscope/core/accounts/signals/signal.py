@@ -271,6 +271,9 @@ class WebhookRows(Protocol):
     def is_due(self, now: UnixMs) -> bool:
         """Say whether any may be sent now."""
 
+    def time(self, now: UnixMs) -> UnixMs:
+        """Return what the clock says that all processes share, when ours says *now*."""
+
     def claim(self, now: UnixMs, wanted: DueWanted) -> Sequence[Firing]:
         """Return those of *wanted* that are due, and keep other transactions from them."""
 

@@ -8,7 +8,7 @@ import msgspec
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, SECOND_MS
+from mintscope.base.time import DAY_MS, MINUTE_MS, SECOND_MS
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.signals.evaluation import Outcome
 from mintscope.core.accounts.signals.signal import NewFiring, Signal, SignalId
@@ -17,6 +17,7 @@ from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.market.signals.tracks import pack
 
 LEASE_MS: Final = 10 * SECOND_MS
+LEASE_MS_MAX: Final = 5 * MINUTE_MS
 READ_AT_ONCE: Final = 200  # signals: some milliseconds
 
 
@@ -65,9 +66,9 @@ class SignalWriter:
         now = self.clock.now()
         standing = await self.store.read(lambda rows: rows.turn.standing())
         is_ours = standing.holder == self.holder
-        if is_ours and standing.held_until > now + self.lease_ms // 2:
+        if is_ours and now + self.lease_ms // 2 < standing.held_until <= now + self.lease_ms:
             return standing
-        if not is_ours and standing.held_until > now:
+        if not is_ours and _is_held(standing, now):
             return None
         return await self.store.transact(lambda rows: self._hold(rows, now))
 
@@ -111,7 +112,7 @@ class SignalWriter:
 
     def _hold(self, rows: AccountRows, now: UnixMs) -> SignalStanding | None:
         standing = rows.turn.standing()
-        if standing.holder != self.holder and standing.held_until > now:
+        if standing.holder != self.holder and _is_held(standing, now):
             return None
         rows.turn.hold(self.holder, UnixMs(now + self.lease_ms))
         return rows.turn.standing()
@@ -152,6 +153,11 @@ class SignalWriter:
         for signal, firing in told:
             if signal.rule.by_email:
                 tell_by_email(rows, signal, firing, now, self.emails_day_max)
+
+
+def _is_held(standing: SignalStanding, now: UnixMs) -> bool:
+    """Say whether its holder may still be there; not if the clock was set back since it told."""
+    return now < standing.held_until <= now + LEASE_MS_MAX
 
 
 def tell_by_email(

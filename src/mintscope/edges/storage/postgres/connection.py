@@ -20,6 +20,7 @@ from mintscope.edges.storage.database import (
     Values,
 )
 from mintscope.edges.storage.postgres.arrays import COLUMNS, register
+from mintscope.edges.storage.postgres.clocks import compare_clocks
 from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
 from mintscope.edges.storage.postgres.waiting import MARGIN_S, BoundedConnection, SilentServer
 
@@ -51,8 +52,6 @@ BEGIN: Final = """
 SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text
 """
 BEGIN_BESIDE: Final = "SELECT pg_current_xact_id()::text"
-CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-APART_MS_MAX: Final = 2_000  # between replicas, what is leased or dated would overlap
 HERE: Final = SystemClock()
 EPOCH: Final = "SELECT epoch FROM ingest_epoch"
 STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
@@ -107,6 +106,7 @@ class PostgresDatabase:
         self._connection: psycopg.Connection[Any] | None = None
         self._changed = 0
         self._is_begun = False
+        self._ahead_ms: int | None = None
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
         """Run one statement; a read outside a transaction again where the connection was lost."""
@@ -159,12 +159,11 @@ class PostgresDatabase:
     def transaction(self, *, beside: bool = False) -> Iterator[None]:
         """Hold the write lock from the first statement; commit unless it raises.
 
-        beside   hold none, with a clock that is right
+        beside   hold none
         """
         with self._begun("BEGIN"):
             if beside:
                 xid = self.execute(BEGIN_BESIDE).get
-                self.expect_clock()
             else:
                 _, xid = self.execute(BEGIN, (int(self._lock),)).get
                 self._expect_epoch()
@@ -192,14 +191,13 @@ class PostgresDatabase:
 
     def expect_clock(self) -> None:
         """Raise DatabaseAway if the clock of this machine is not that of the server."""
-        before_ms = self._now_ms()
-        server_ms, after_ms = self.execute(CLOCK).get, self._now_ms()
-        apart_ms = (before_ms + after_ms) // 2 - server_ms
-        if abs(apart_ms) > APART_MS_MAX + (after_ms - before_ms) // 2:
-            raise DatabaseAway(
-                f"expected a clock within {APART_MS_MAX} ms of the database's; ours is"
-                f" {apart_ms} ms ahead"
-            )
+        compare_clocks(self, self._now_ms).expect_near()
+
+    def ahead_ms(self) -> int:
+        """Return how far the clock of this machine is ahead of the server's, once a transaction."""
+        if self._ahead_ms is None or not self._is_begun:
+            self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms
+        return self._ahead_ms
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -215,7 +213,7 @@ class PostgresDatabase:
         except DatabaseAway:
             self.close()
             self.execute(statement)
-        self._is_begun = True
+        self._is_begun, self._ahead_ms = True, None
         try:
             yield
         except BaseException:

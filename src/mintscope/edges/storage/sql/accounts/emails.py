@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Final
+from typing import Final, cast
+
+from typing_extensions import override
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
@@ -67,7 +69,14 @@ class SqlEmailRows(Table[EmailId, Draft]):
     ) -> EmailId:
         """Add an e-mail that is due at once."""
         told = {"kind": kind, "recipient": recipient, "facts": dict(facts), "proof": proof}
-        return self._add({**told, "written_at": at, "due_at": at})
+        return self._add({**told, "written_at": at, "due_at": self._shared(at)})
+
+    @override
+    def update(self, row_id: EmailId, /, **changes: object) -> None:
+        """Change columns of an e-mail."""
+        if "due_at" in changes:
+            changes["due_at"] = self._shared(cast("UnixMs", changes["due_at"]))
+        super().update(row_id, **changes)
 
     def written_to(
         self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
@@ -88,11 +97,12 @@ class SqlEmailRows(Table[EmailId, Draft]):
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""
-        return self._all(DUE, now, limit)
+        return self._all(DUE, self._shared(now), limit)
 
     def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return the same, and keep other transactions from them; none that another one has."""
-        return self._all(f"{DUE} /* FOR UPDATE OF {self.NAME} SKIP LOCKED */", now, limit)
+        statement = f"{DUE} /* FOR UPDATE OF {self.NAME} SKIP LOCKED */"
+        return self._all(statement, self._shared(now), limit)
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and were written at *at* or before."""

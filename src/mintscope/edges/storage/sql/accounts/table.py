@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast, get_type_hints
 
 import msgspec
 
+from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.keys.scope import in_order
 from mintscope.edges.storage.database import Database, marks
 
@@ -78,6 +79,10 @@ class Table(Generic[IdT, RowT]):
         values = [_stored(value) for value in changes.values()]
         statement = f'UPDATE "{self.NAME}" SET {settings} WHERE id = ?'  # noqa: S608
         self._db.execute(statement, (*values, row_id))
+
+    def _shared(self, at: UnixMs) -> UnixMs:
+        """Return *at*, which is by the clock of this process, by the clock that all share."""
+        return UnixMs(at - self._db.ahead_ms())
 
     def _add(self, columns: Mapping[str, object]) -> IdT:
         names = ", ".join(f'"{name}"' for name in columns)

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
-from typing import Final
+from typing import Final, cast
+
+from typing_extensions import override
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.signals.signal import (
@@ -64,11 +66,21 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def insert(self, firing: NewFiring, due_at: UnixMs | None) -> FiringId:
         """Add a firing; *due_at*: None where it is not told by webhook."""
         columns = asdict(firing)
-        return self._add({"signal": columns.pop("signal_id"), **columns, "due_at": due_at})
+        return self._add(
+            {"signal": columns.pop("signal_id"), **columns, "due_at": self._due(due_at)}
+        )
 
     def insert_many(self, firings: Sequence[tuple[NewFiring, UnixMs | None]]) -> None:
         """Add firings, each with its *due_at*, in that order."""
-        self._db.executemany(MANY, [(*astuple(firing), due_at) for firing, due_at in firings])
+        told = [(*astuple(firing), self._due(due_at)) for firing, due_at in firings]
+        self._db.executemany(MANY, told)
+
+    @override
+    def update(self, row_id: FiringId, /, **changes: object) -> None:
+        """Change columns of a firing."""
+        if "due_at" in changes:
+            changes["due_at"] = self._shared(cast("UnixMs", changes["due_at"]))
+        super().update(row_id, **changes)
 
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int
@@ -79,10 +91,15 @@ class SqlFiringRows(Table[FiringId, Firing]):
 
     def is_due(self, now: UnixMs) -> bool:
         """Say whether any may be sent now."""
-        return bool(self._db.execute(IS_DUE, (now,)).get)
+        return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
+
+    def time(self, now: UnixMs) -> UnixMs:
+        """Return what the clock says that all processes share."""
+        return self._shared(now)
 
     def claim(self, now: UnixMs, wanted: DueWanted) -> Sequence[Firing]:
         """Return those of *wanted* that are due, and keep other transactions from them."""
+        now = self._shared(now)
         without = [0, *wanted.without]  # no signal has the number 0
         condition = f"due_at <= ? AND {IS_WAITING}"
         ranked = f"""
@@ -103,6 +120,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def queue(self) -> Queue:
         """Return how many wait."""
         return Queue(*self._db.execute(QUEUE).get)
+
+    def _due(self, due_at: UnixMs | None) -> UnixMs | None:
+        return None if due_at is None else self._shared(due_at)
 
     def purge(self, before: UnixMs) -> None:
         """Delete what fired before then and does not wait."""

@@ -38,13 +38,16 @@ class SqlTurnRows:
             return NOWHERE
         seq, version, holder, held_until = row
         return SignalStanding(
-            seq=seq, version=version, holder=bytes(holder), held_until=UnixMs(held_until)
+            seq=seq,
+            version=version,
+            holder=bytes(holder),
+            held_until=UnixMs(held_until + self._db.ahead_ms()),
         )
 
     def hold(self, holder: bytes, until: UnixMs) -> None:
         """Let *holder* be the process that evaluates."""
         self._db.execute(OPEN, (b"",))
-        self._db.execute(HOLD, (holder, until))
+        self._db.execute(HOLD, (holder, until - self._db.ahead_ms()))
 
     def advance(self, seq: int) -> None:
         """Note how far the signals have been evaluated."""

@@ -1,0 +1,158 @@
+"""Leases over several machines, two of whose clocks are minutes off: by the database's clock."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from typing_extensions import override
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.solana import WSOL
+from mintscope.base.time import DAY_MS, MINUTE_MS, SECOND_MS
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.mail.email import EmailId, EmailKind
+from mintscope.core.accounts.mail.outbox import Outbox
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.deliveries import Deliveries
+from mintscope.core.accounts.signals.signal import Signal, SignalRule
+from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.signals.writing import LEASE_MS, SignalWriter
+from mintscope.core.accounts.store import AccountStore
+from mintscope.core.accounts.user import NewUser, UserKind
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import SignalKind
+from mintscope.edges.storage.database import AccessAtOnce
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from support.scenes.postgres import dsn_in
+from support.scenes.stores import PEPPER
+
+HERE: Final = SystemClock()
+OFF_MS: Final = 7 * MINUTE_MS
+PATIENCE_MS: Final = 5 * SECOND_MS  # what a step of a test takes at most
+ALICE: Final = EmailAddress("alice@example.org")
+
+
+@dataclass
+class OffClock(SystemClock):
+    """A clock that is off."""
+
+    off_ms: int
+
+    @override
+    def now(self) -> UnixMs:
+        return UnixMs(super().now() + self.off_ms)
+
+
+@dataclass
+class Machine:
+    store: AccountStore
+    clock: OffClock
+
+    async def email(self) -> EmailId:
+        at = self.clock.now()
+        return await self.store.transact(
+            lambda rows: rows.emails.insert(EmailKind.NEW_KEY, ALICE, {}, None, at)
+        )
+
+    def signals(self) -> Signals:
+        secrets = AccountSecrets.derive(PEPPER)
+        return Signals(
+            store=self.store, secrets=secrets, clock=self.clock, entropy=Random(1).randbytes
+        )
+
+    def deliveries(self) -> Deliveries:
+        return Deliveries(
+            store=self.store,
+            secrets=AccountSecrets.derive(PEPPER),
+            clock=self.clock,
+            retry_ms_max=DAY_MS,
+        )
+
+    def writer(self) -> SignalWriter:
+        holder = str(self.clock.off_ms).encode()
+        return SignalWriter(store=self.store, clock=self.clock, holder=holder, emails_day_max=9)
+
+
+@pytest.fixture
+async def machines(tmp_path: Path) -> AsyncIterator[list[Machine]]:
+    """Three at one database, of which the first has the right time."""
+    dsn, machines = dsn_in(tmp_path), []
+    async with AsyncExitStack() as stack:
+        for off_ms in (0, OFF_MS, -OFF_MS):
+            clock = OffClock(off_ms)
+            reading = AccessAtOnce(PostgresDatabase(dsn, now_ms=clock.now))
+            connections = AccountConnections(PostgresDatabase(dsn, now_ms=clock.now), reading)
+            stack.push_async_callback(connections.close)
+            machines.append(Machine(SqlAccountStore(connections), clock))
+        yield machines
+
+
+async def made(machine: Machine) -> Signal:
+    at = machine.clock.now()
+    new = NewUser(kind=UserKind.AGENT, username="a", email=ALICE, verified_at=at, created_at=at)
+    user_id = await machine.store.transact(lambda rows: rows.users.insert(new))
+    asked = SignalRule(
+        name="up",
+        mint=Mint(WSOL),
+        field=Field("price.usd"),
+        kind=SignalKind.ABOVE,
+        webhook_url="https://example.org/hook",
+    )
+    signal = await machine.signals().make(user_id, asked)
+    assert isinstance(signal, Signal)
+    return signal
+
+
+async def test_each_webhook_is_leased_once_and_at_once(machines: list[Machine]) -> None:
+    signal = await made(machines[0])
+    for machine in machines:
+        for takers in permutations(machines):
+            tested = await machine.signals().test(signal.user_id, signal.signal_id)
+            assert tested is not None
+            leased = [await taker.deliveries().lease([]) for taker in takers]
+            assert [len(parcels) for parcels in leased] == [1, 0, 0]
+            sent_at_ms = int(leased[0][0].headers["webhook-timestamp"]) * SECOND_MS
+            assert -PATIENCE_MS < sent_at_ms - HERE.now() <= 0
+            await takers[0].deliveries().delivered(tested.firing_id, 1)
+
+
+async def test_a_webhook_that_failed_is_due_again_in_ten_seconds(machines: list[Machine]) -> None:
+    signal = await made(machines[0])
+    for machine in machines:
+        tested = await machine.signals().test(signal.user_id, signal.signal_id)
+        assert tested is not None
+        await machine.deliveries().failed(tested, "no", is_gone=False)
+        kept = await machine.signals().firings(signal.user_id, signal.signal_id, None, 1)
+        assert kept is not None
+        assert kept[0].due_at is not None
+        assert 10 * SECOND_MS - PATIENCE_MS < kept[0].due_at - HERE.now() <= 10 * SECOND_MS
+
+
+async def test_each_email_is_leased_once_and_at_once(machines: list[Machine]) -> None:
+    for machine in machines:
+        for takers in permutations(machines):
+            email_id = await machine.email()
+            leased = [
+                await Outbox(taker.store).lease(taker.clock.now(), limit=9) for taker in takers
+            ]
+            assert [[draft.email_id for draft in each] for each in leased] == [[email_id], [], []]
+            await Outbox(takers[0].store).sent(email_id, takers[0].clock.now())
+
+
+async def test_one_machine_looks_at_signals_until_it_leaves(machines: list[Machine]) -> None:
+    for order in permutations(machines):
+        writers = [machine.writer() for machine in order]
+        standing = await writers[0].take()
+        assert standing is not None
+        left_ms = standing.held_until - order[0].clock.now()
+        assert LEASE_MS - PATIENCE_MS < left_ms <= LEASE_MS
+        assert [await writer.take() for writer in writers[1:]] == [None, None]
+        await writers[0].leave()
