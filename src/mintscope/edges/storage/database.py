@@ -77,7 +77,7 @@ class Rows:
         return row[0] if row is not None and len(row) == 1 else row
 
 
-class Database(Protocol):
+class Database(Closable, Protocol):
     """One connection, for one thread.  All methods raise DatabaseError."""
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
@@ -103,9 +103,6 @@ class Database(Protocol):
 
     def ahead_ms(self) -> int:
         """Return how far the clock of this process is ahead of the one that all processes share."""
-
-    def close(self) -> None:
-        """Let go of the connection."""
 
 
 class DatabaseAccess(Protocol[Read_co]):
