@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from threading import local
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
@@ -77,7 +77,15 @@ class Rows:
         return row[0] if row is not None and len(row) == 1 else row
 
 
-class Database(Closable, Protocol):
+@runtime_checkable
+class Remote(Protocol):
+    """A database on a machine with a clock of its own, which all processes share."""
+
+    def ahead_ms(self) -> int:
+        """Return how far the clock of this process is ahead of it."""
+
+
+class Database(Protocol):
     """One connection, for one thread.  All methods raise DatabaseError."""
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
@@ -101,8 +109,8 @@ class Database(Closable, Protocol):
     def snapshot(self) -> AbstractContextManager[None]:
         """Let every read inside see one and the same commit."""
 
-    def ahead_ms(self) -> int:
-        """Return how far the clock of this process is ahead of the one that all processes share."""
+    def close(self) -> None:
+        """Let go of the connection."""
 
 
 class DatabaseAccess(Protocol[Read_co]):
@@ -172,6 +180,11 @@ def unavailable_on_database_error(message: str) -> Iterator[None]:
     except DatabaseError as cause:
         log.exception("the database does not answer")
         raise ServiceUnavailable(message) from cause
+
+
+def ahead_ms(database: Database) -> int:
+    """Return how far the clock of this process is ahead of the one that all processes share."""
+    return database.ahead_ms() if isinstance(database, Remote) else 0
 
 
 def marks(values: Sequence[object]) -> str:

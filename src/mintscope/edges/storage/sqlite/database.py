@@ -93,10 +93,6 @@ class SqliteDatabase:
         with told(), snapshot(self._db):
             yield
 
-    def ahead_ms(self) -> int:
-        """Return 0: all processes are on this machine."""
-        return 0
-
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()

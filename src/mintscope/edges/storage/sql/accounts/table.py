@@ -7,7 +7,7 @@ import msgspec
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.keys.scope import in_order
-from mintscope.edges.storage.database import Database, marks
+from mintscope.edges.storage.database import Database, ahead_ms, marks
 
 IdT = TypeVar("IdT", bound=int)
 RowT = TypeVar("RowT")
@@ -82,7 +82,7 @@ class Table(Generic[IdT, RowT]):
 
     def _shared(self, at: UnixMs) -> UnixMs:
         """Return *at*, which is by the clock of this process, by the clock that all share."""
-        return UnixMs(at - self._db.ahead_ms())
+        return UnixMs(at - ahead_ms(self._db))
 
     def _add(self, columns: Mapping[str, object]) -> IdT:
         names = ", ".join(f'"{name}"' for name in columns)

@@ -5,7 +5,7 @@ from typing import Final
 
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.accounts.signals.turn import MintBase, SignalStanding
-from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.database import Database, ahead_ms
 
 NOWHERE: Final = SignalStanding(seq=0, version=0, holder=b"", held_until=UnixMs(0))
 STANDING: Final = "SELECT seq, version, holder, held_until FROM signal_turn"
@@ -41,13 +41,13 @@ class SqlTurnRows:
             seq=seq,
             version=version,
             holder=bytes(holder),
-            held_until=UnixMs(held_until + self._db.ahead_ms()),
+            held_until=UnixMs(held_until + ahead_ms(self._db)),
         )
 
     def hold(self, holder: bytes, until: UnixMs) -> None:
         """Let *holder* be the process that evaluates."""
         self._db.execute(OPEN, (b"",))
-        self._db.execute(HOLD, (holder, until - self._db.ahead_ms()))
+        self._db.execute(HOLD, (holder, until - ahead_ms(self._db)))
 
     def advance(self, seq: int) -> None:
         """Note how far the signals have been evaluated."""
