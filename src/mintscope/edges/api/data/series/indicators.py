@@ -1,16 +1,28 @@
 """GET /v1/token/{tokenAddress}/indicators: a point a candle, of pages as candles have them."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from math import isnan
 from typing import Any, Final
+
+import numpy as np
+from msgspec import UNSET
 
 from mintscope.base.errors import BadRequest, InsufficientData
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.engine.kernels import Floats
-from mintscope.core.market.series.candles import WIDTHS, Range, has_price, page_of, series_of
+from mintscope.core.market.series.candles import (
+    BUCKET,
+    WIDTHS,
+    Range,
+    has_price,
+    page_of,
+    series_of,
+)
 from mintscope.core.market.series.indicators import indicators_of, lead, start_of
-from mintscope.core.market.series.store import KeptCandles
+from mintscope.core.market.series.store import KeptCandles, SeriesCandle
 from mintscope.edges.api.data.cursor import encode_cursor
 from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.data.series.candles import read_until
@@ -30,6 +42,7 @@ from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
+NAMES: Final = IndicatorPoint.__struct_encode_fields__[1:]  # behind the time
 SHAPES: Final[dict[str, Any]] = {
     "macd": MacdPoint,
     "fibonacci": FibonacciPoint,
@@ -87,34 +100,38 @@ def _page(
         return IndicatorPage(mint, query.tf, [], None, None)
     values = indicators_of(series, start, within.width.seconds, set(query.names))
     exact = series.candles[start.first].bucket
-    rows = dict(zip((c.bucket for c in series.candles[start.first :]), _rows(values), strict=True))
-    points = [_point(c.bucket, rows[c.bucket]) for c in page.candles if c.bucket >= exact]
+    shown = page.candles[bisect_left(page.candles, exact, key=BUCKET) :]
+    points = []
+    if shown:
+        first = bisect_left(series.candles, shown[0].bucket, key=BUCKET) - start.first
+        points = _points(shown, {name: of[first:] for name, of in values.items()})
     is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
     until = None if is_cut else page.until
     cursor = None if until is None else encode_cursor(Before(query.tf, until))
     return IndicatorPage(mint, query.tf, points, exact if is_cut else None, cursor)
 
 
-def _rows(values: dict[str, Floats]) -> Iterator[dict[str, Any]]:
-    """Yield the values after each candle by name."""
-    columns = [column.tolist() for column in values.values()]
-    for row in zip(*columns, strict=True):
-        yield dict(zip(values, row, strict=True))
+def _points(candles: Sequence[SeriesCandle], values: dict[str, Floats]) -> list[IndicatorPoint]:
+    """Return a point for each of *candles*: *values* has a row for each, and may have more."""
+    columns = [
+        _column(name, values[name][: len(candles)]) if name in values else repeat(UNSET)
+        for name in NAMES
+    ]
+    rows = zip(candles, *columns, strict=False)  # what was not asked for has no end
+    return [IndicatorPoint(candle.bucket, *row) for candle, *row in rows]
 
 
-def _point(at: UnixS, values: dict[str, Any]) -> IndicatorPoint:
-    fields = {
-        ("stoch_rsi" if name == "stochRsi" else name): _value(name, value)
-        for name, value in values.items()
-    }
-    return IndicatorPoint(t=at, **fields)
-
-
-def _value(name: str, value: Any) -> Any:
-    """Return *value* as it is sent: null where it is not a number."""
+def _column(name: str, values: Floats) -> list[Any]:
+    """Return *values* as they are sent: null where one is not a number."""
     if name == "stochRsi":
-        k, d = value
-        return None if isnan(k) else StochasticPoint(k, None if isnan(d) else d)
+        return [
+            None if isnan(k) else StochasticPoint(k, None if isnan(d) else d)
+            for k, d in values.tolist()
+        ]
     if name in SHAPES:
-        return None if isnan(value[0]) else SHAPES[name](*value)
-    return None if isnan(value) else value
+        shape = SHAPES[name]
+        return [None if isnan(row[0]) else shape(*row) for row in values.tolist()]
+    sent = values.astype(object)
+    sent[np.isnan(values)] = None
+    found: list[Any] = sent.tolist()
+    return found
