@@ -11,13 +11,12 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.postgres import openers as postgres
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.connection import open_store
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.money import stores as sqlite
-from support.scenes.postgres import dsn_in
+from support.scenes.postgres import database_in, dsn_in
 
 ENGINES: Final = ("sqlite", "postgresql")
 _chosen: Final = [ENGINES[0]]
@@ -70,15 +69,17 @@ def _migrated_file() -> bytes:
 
 def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """Run a statement over a connection of its own; return its rows."""
-    database: Database = (
-        PostgresDatabase(dsn_in(path.parent, ("money",)))
-        if is_postgresql()
-        else SqliteDatabase(path, "money", busy_timeout_ms=5_000)
-    )
+    if is_postgresql():
+        return _told_by(database_in(path.parent, ("money",)), statement, values)
+    database = SqliteDatabase(path, "money", busy_timeout_ms=5_000)  # another file may be there now
     try:
-        return [tuple(row) for row in database.execute(statement, values)]
+        return _told_by(database, statement, values)
     finally:
         database.close()
+
+
+def _told_by(database: Database, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in database.execute(statement, values)]
 
 
 def lose_store(ledger: CreditLedger) -> None:

@@ -44,13 +44,23 @@ def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
     return _dsn(name)
 
 
+def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
+    """Return a connection to what `dsn_in` names, the same one until it is removed."""
+    if folder not in _looked_at:
+        _looked_at[folder] = PostgresDatabase(dsn_in(folder, kinds))
+    return _looked_at[folder]
+
+
 def forget_those_in(folder: Path) -> None:
     """Remove the databases of *folder* and of what is in it, and end connections to them."""
+    for each in [looked_at for looked_at in _looked_at if looked_at.is_relative_to(folder)]:
+        _looked_at.pop(each).close()
     for each in [made for made in _made if made.is_relative_to(folder)]:
         _asked(f"DROP DATABASE {_made.pop(each)} WITH (FORCE)")
 
 
 _made: Final[dict[Path, str]] = {}
+_looked_at: Final[dict[Path, PostgresDatabase]] = {}
 
 
 @cache
