@@ -1,7 +1,7 @@
 """A market for pages to show: some forty tokens that traded for a day, in a real store."""
 
 import hashlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import exp, sin
@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+import apsw
 from based58 import b58encode
 from msgspec.structs import replace
 
@@ -24,6 +25,7 @@ from mintscope.edges.follow.broadcaster import Broadcaster
 from mintscope.edges.follow.follower import Follower, look_again_soon
 from mintscope.edges.follow.lister import Lister
 from mintscope.edges.server.streams.streams import Streams
+from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
 from mintscope.shell.config.config import Config
@@ -56,6 +58,18 @@ NAMES: Final = (
     ("<b>X</b>", "<script>alert(1)</script>", 4.2e-9, 250),
     ("LONG", "A name as long as a name that anybody may write on the chain", 0.5, 200),
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Day:
+    """What a day of trading left: a copy of the file, the newest slot, the newest prices."""
+
+    file: apsw.Connection
+    slot: int
+    prices: Mapping[Mint, float]
+
+
+DAYS: Final[dict[UnixMs, Day]] = {}  # by their ends: one is traded once, and then copied
 
 
 def mint_named(symbol: str) -> Mint:
@@ -125,6 +139,9 @@ async def shown_market(
     folder: Path, config: Config, ledger: CreditLedger, limits: Limits, clock: ManualClock
 ) -> AsyncIterator[ShownMarket]:
     """Open a market that has traded for a day until now."""
+    day = DAYS.get(clock.now())
+    if day is not None:
+        _copy(day.file, str(folder / MARKET_FILE)).close()
     async with market_of("sqlite", folder) as market:
         await market.store.start(mints=[], follows_files=False)
         kept, live = KeptMarket(market), LiveMarket(200)
@@ -133,8 +150,29 @@ async def shown_market(
         streams = Streams(Broadcaster(follower, live, clock), clock, stream_bounds(config))
         parts = market_parts(config, follower, market.series, lister, streams, ledger, limits)
         shown = ShownMarket(kept, lister, follower, parts, clock)
-        await _begin(shown)
+        if day is None:
+            await _begin(shown)
+            DAYS[clock.now()] = _as_it_is(shown, folder)
+        else:
+            shown.slot, shown.prices = day.slot, dict(day.prices)
+            await shown.catch_up()
         yield shown
+
+
+def _as_it_is(shown: ShownMarket, folder: Path) -> Day:
+    file = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return Day(_copy(file, ":memory:"), shown.slot, dict(shown.prices))
+    finally:
+        file.close()
+
+
+def _copy(whole: apsw.Connection, into: str) -> apsw.Connection:
+    """Let the database at *into* be *whole*, whoever has opened it; return a connection to it."""
+    copied = apsw.Connection(into)
+    with copied.backup("main", whole, "main") as backup:
+        backup.step()
+    return copied
 
 
 async def _begin(shown: ShownMarket) -> None:
