@@ -168,7 +168,7 @@ def _as_it_is(shown: ShownMarket, folder: Path) -> Day:
 
 
 def _copy(whole: apsw.Connection, into: str) -> apsw.Connection:
-    """Let the database at *into* be *whole*, whoever has opened it; return a connection to it."""
+    """Let the database at *into*, open or not, be *whole*; return a connection to it."""
     copied = apsw.Connection(into)
     with copied.backup("main", whole, "main") as backup:
         backup.step()
