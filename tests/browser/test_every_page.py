@@ -50,6 +50,7 @@ ADDRESSES: Final = {
         "docs": "/docs",
         "docs-guide": "/docs/guides/start",
         "docs-buying": "/docs/guides/buying",
+        "docs-alerts": "/docs/guides/alerts",
         "docs-errors-are-free": "/docs/guides/errors",
         "docs-endpoint": "/docs/api/get-token",
         "docs-endpoint-with-body": "/docs/api/post-tokens-batch",

@@ -41,6 +41,8 @@ ROTATE: Final = "post-credits-rotate"
 GUIDE: Final = "guide of "
 # These pay, and are those of docs/clients.md and /llms.txt, which are run elsewhere.
 PAYING: Final = {"pay", "official"}
+# These serve without end; tests/docs/test_alert_guide.py sends to them.
+SERVING: Final = {"hook-python", "hook-ts"}
 CREDITS: Final = 1_000
 READER: Final = EmailAddress("reader@example.org")
 UNLIMITED: Final = ApiConfig(rate_limit_requests=100_000, other_limit_requests=100_000)
@@ -129,7 +131,7 @@ class Documented:
     def expect_told(self, slug: str, status: int, body: str) -> bool:
         """Return whether *body* is a success; a refusal must be one that the page tells of."""
         if slug.startswith(GUIDE):
-            return status in {200, 402}
+            return status in {200, 201, 402}
         endpoint: DescribedEndpoint = self.reference.endpoints[slug]
         if status == endpoint.status:
             return True
@@ -162,7 +164,7 @@ async def documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
         for guide in GUIDES:
             page = (await http.get(f"/docs/guides/{guide.slug}")).text
             for name, language, text in programs_in(page):
-                if name not in PAYING and not name.startswith("program-"):
+                if name not in PAYING | SERVING and not name.startswith("program-"):
                     programs[f"{GUIDE}{guide.slug}, {name}"] = {language: text}
         yield Documented(site, reference, programs, await environment_of(site, http), folder)
 

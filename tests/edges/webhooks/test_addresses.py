@@ -1,5 +1,8 @@
 """Webhooks go to public addresses alone, whatever a name says and whenever it says it."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 import pytest
@@ -42,12 +45,27 @@ PRIVATE = [
     "64:ff9b::127.0.0.1",
     "64:ff9b::a9fe:a9fe",
     "64:ff9b:1::10.0.0.1",
+    "64:ff9b:1::8.8.8.8",  # of a network's own translator
+    "fec0::1",
+    "fec0:0:0:ffff::1",
+    "100::1",
+    "::ffff:0:8.8.8.8",
+    "4000::1",
+    "5f00::1",
+    "192.88.99.1",
     "2002:7f00:1::",
     "2002:a9fe:a9fe::1",
     "2001:0:0:0:0:0:80ff:fffe",  # Teredo of 127.0.0.1
     "2606:4700::1%1",
 ]
-PUBLIC = ["1.1.1.1", "93.184.215.14", "172.32.0.1", "2606:4700:4700::1111", "::ffff:1.1.1.1"]
+PUBLIC = [
+    "1.1.1.1",
+    "93.184.215.14",
+    "172.32.0.1",
+    "2606:4700:4700::1111",
+    "::ffff:1.1.1.1",
+    "64:ff9b::1.1.1.1",  # where there is no IPv4
+]
 
 
 @pytest.mark.parametrize("text", PRIVATE)
@@ -80,3 +98,17 @@ async def test_no_spelling_hides_an_address(host: str) -> None:
     found = await resolve(host, 443)
     with pytest.raises(NotPublic):
         expect_allowed(found, allows_loopback=False)
+
+
+async def test_a_name_waits_for_no_thread_of_the_loop() -> None:
+    go_on = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    busy = loop.run_in_executor(None, go_on.wait, 10)
+    try:
+        assert await asyncio.wait_for(resolve("127.0.0.1", 443), 5) == ["127.0.0.1"]
+        with pytest.raises(UnicodeError):
+            await resolve("a..b", 443)
+    finally:
+        go_on.set()
+        await busy

@@ -114,6 +114,15 @@ async def test_the_name_is_asked_once_and_that_very_address_is_connected_to() ->
     assert len(receiver.requests) == 1
 
 
+async def test_the_next_address_is_tried_where_nothing_listens_at_the_first() -> None:
+    async with receiving() as receiver:
+        asked = post(resolve=resolving(["::1", "127.0.0.1"], ["::1", "127.0.0.2"]))
+        await asked.send(f"http://two.example:{receiver.port}/", {}, b"{}")
+        with pytest.raises(NotAccepted, match="no answer: ConnectError"):
+            await asked.send(f"http://two.example:{receiver.port}/", {}, b"{}")
+    assert len(receiver.requests) == 1
+
+
 @pytest.mark.parametrize(
     "addresses",
     [

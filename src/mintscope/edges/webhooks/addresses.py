@@ -7,15 +7,19 @@ looked at, and that very address is connected to, so that no second answer can b
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from concurrent.futures import Future
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from threading import Thread
 from typing import Final, TypeAlias
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# Networks whose addresses hold one of IPv4: there they lead to it.
-NAT64: Final = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+# Networks whose addresses end in one of IPv4: there they lead to it.
+NAT64: Final = IPv6Network("64:ff9b::/96")
 COMPATIBLE: Final = IPv6Network("::/96")
+UNICAST: Final = IPv6Network("2000::/3")  # all that was given to anyone
+RELAYS: Final = IPv4Network("192.88.99.0/24")  # 6to4: whichever is near
 
 
 class NotPublic(Exception):
@@ -23,10 +27,23 @@ class NotPublic(Exception):
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of *host*, as texts.  Raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-    return list(dict.fromkeys(str(each[4][0]) for each in found))
+    """Return the addresses of *host*, as texts.  Raises OSError, UnicodeError.
+
+    In a thread of its own: a name server that does not answer is waited for there for half a
+    minute, and the few threads of the loop are those that every other name waits for.
+    """
+    found: Future[Sequence[str]] = Future()
+    Thread(target=_resolve, args=(host, port, found), name="webhook-name", daemon=True).start()
+    return await asyncio.wrap_future(found)
+
+
+def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
+    found.set_running_or_notify_cancel()
+    try:
+        told = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        found.set_result(list(dict.fromkeys(str(each[4][0]) for each in told)))
+    except (OSError, UnicodeError) as trouble:
+        found.set_exception(trouble)
 
 
 def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Address]:
@@ -53,6 +70,10 @@ def is_public(address: Address) -> bool:
         inner = _inner(address)
         if inner is not None:
             return is_public(inner)
+        if address not in UNICAST:
+            return False
+    elif address in RELAYS:
+        return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
@@ -64,6 +85,6 @@ def _inner(address: IPv6Address) -> IPv4Address | None:
         return address.sixtofour
     if address.teredo is not None:
         return address.teredo[1]
-    if address in COMPATIBLE or any(address in network for network in NAT64):
+    if address in COMPATIBLE or address in NAT64:
         return IPv4Address(int(address) & 0xFFFF_FFFF)
     return None

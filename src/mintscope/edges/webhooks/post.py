@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
@@ -12,6 +13,7 @@ import httpx
 from mintscope.edges.webhooks.addresses import Address, NotPublic, Resolve, expect_allowed, resolve
 
 USER_AGENT: Final = "mintscope-webhooks/1"
+ADDRESSES_MAX: Final = 3  # of a name are tried, one after the other
 PORTS: Final = {"https": 443, "http": 80}
 
 
@@ -54,8 +56,8 @@ class WebhookPost:
 
     async def _post(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> int:
         port = url.port or PORTS[url.scheme]
-        found = await self.resolve(url.host, port)
-        addresses = expect_allowed(found, allows_loopback=self.allows_loopback)
+        texts = await self.resolve(url.host, port)
+        addresses = expect_allowed(texts, allows_loopback=self.allows_loopback)
         self._expect_protected(url, addresses)
         told = {
             **headers,
@@ -64,16 +66,26 @@ class WebhookPost:
             "user-agent": USER_AGENT,
             "accept-encoding": "identity",
         }
+        found = addresses[:ADDRESSES_MAX]
+        for address in found[:-1]:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent there
+                return await self._post_to(address, url, told, body, len(found))
+        return await self._post_to(found[-1], url, told, body, len(found))
+
+    async def _post_to(
+        self, address: Address, url: httpx.URL, told: Mapping[str, str], body: bytes, count: int
+    ) -> int:
+        """Send it to one of *count* addresses that may be tried."""
         async with (
             httpx.AsyncClient(
                 trust_env=False,  # no proxy, which would resolve the name again
                 follow_redirects=False,
-                timeout=self.timeout_s,
+                timeout=httpx.Timeout(self.timeout_s, connect=self.timeout_s / count),
                 verify=self.tls,
             ) as http,
             http.stream(
                 "POST",
-                url.copy_with(host=str(addresses[0])),
+                url.copy_with(host=str(address)),
                 headers=told,
                 content=body,
                 extensions={"sni_hostname": url.host},  # whom the certificate must name

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mintscope.base.solana import WSOL
+from mintscope.edges.web.docs import alerts
 
 
 class Guide(NamedTuple):
@@ -18,6 +19,7 @@ GUIDES: Final = (
     Guide("start", "From nothing to the first call", "An answer in two minutes, in your language."),
     Guide("buying", "Buying credits", "Bundles, wallets, accounts, and what becomes of a payment."),
     Guide("x402", "How x402 works", "Paying by the request, without an account, in words."),
+    Guide("alerts", "Alerts by webhook", "Be told when RSI crosses 30, and know who tells."),
     Guide("errors", "Errors are free", "What is never charged, and when to send it again."),
     Guide("freshness", "How fresh the data is", "Slots, ages, unchanged answers and streams."),
     Guide("clients", "Clients and MCP", "Python, TypeScript, the command line, and agents."),
@@ -97,6 +99,12 @@ def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
         case "x402":
             program = OFFICIAL.replace("{origin}", origin).replace("{mint}", WSOL)
             return {"official_program": program}
+        case "alerts":
+            return {
+                "rule": alerts.RULE.replace("{origin}", origin).replace("{mint}", WSOL),
+                "hook_python": alerts.HOOK_PYTHON,
+                "hook_typescript": alerts.HOOK_TYPESCRIPT,
+            }
         case "errors":
             return {"error_example": ERROR}
         case _:
