@@ -9,7 +9,6 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +47,7 @@ from mintscope.edges.storage.sqlite.money.credit_ledger import (
     SqliteCreditAccounts,
     SqliteCreditLedger,
 )
+from support.processes.processes import forking
 from support.scenes.account_stores import ENGINES as ACCOUNT_ENGINES
 from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
@@ -457,7 +457,7 @@ async def test_cap_and_balance_hold_for_100_clients_of_4_processes(scene: Scene)
     )
     keys = {capped: await scene.key(1, 77), poor: await scene.key(2, 900)}
     loop, ask = asyncio.get_running_loop(), partial(_clients, scene.engine, scene.place)
-    with ProcessPoolExecutor(PROCESSES, mp_context=get_context("spawn")) as processes:
+    with ProcessPoolExecutor(PROCESSES, mp_context=forking()) as processes:
         for account, key in keys.items():
             debits = [Debit(account, 1 + n % 2, key) for n in range(100)]
             taken = await asyncio.gather(

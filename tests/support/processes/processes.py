@@ -5,6 +5,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
@@ -18,6 +20,7 @@ PRELOADED: Final = [
     "support.processes.posting_process",
     "support.processes.selling_service",
     "test_account_storm",
+    "test_debit_ledger",
     "test_geyser",
     "test_ingest_storm",
 ]
@@ -25,14 +28,19 @@ PRELOADED: Final = [
 processes = multiprocessing.get_context("forkserver")
 
 
-def start_process(serve: Callable[..., None], *given: object) -> BaseProcess:
-    """Start a process that runs `serve(*given)`."""
+def forking() -> ForkServerContext:
+    """Return what makes processes; the server that forks them is there, and has all imported."""
     with pytest.MonkeyPatch.context() as environment:
-        # The server that forks, started with the first process, imports once what all need.
         environment.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         processes.set_forkserver_preload(PRELOADED)
-        process = processes.Process(target=serve, args=given)
-        process.start()
+        forkserver.ensure_running()
+    return processes
+
+
+def start_process(serve: Callable[..., None], *given: object) -> BaseProcess:
+    """Start a process that runs `serve(*given)`."""
+    process = forking().Process(target=serve, args=given)
+    process.start()
     return process
 
 
