@@ -292,7 +292,10 @@ async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
             await pasts.read_one()
         except Killed:
             scene.join()  # the next ingest may join before it looks at what is asked
+            job, reads = await scene.market.history_jobs.one(A), scene.past.reads
             await scene.pasts.read_one()
+            if job is not None and job.stage is Stage.JOINED:
+                assert scene.past.reads == reads, "what is joined is not read again"
         else:
             is_over = True
         done = await scene.newest()
