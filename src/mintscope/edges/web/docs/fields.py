@@ -65,6 +65,8 @@ class SchemaReader:
     def kind_of(self, schema: Schema) -> str:
         """Return the type in words, with its limits."""
         if "anyOf" in schema:
+            if all("const" in each for each in schema["anyOf"]):
+                return " | ".join(_text(each["const"]) for each in schema["anyOf"])
             return " or ".join(dict.fromkeys(map(self.kind_of, _null_last(schema["anyOf"]))))
         if "$ref" in schema:
             schema = self._components[schema["$ref"].removeprefix(REF)]
@@ -91,7 +93,10 @@ class SchemaReader:
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
         """Return what *schema* refers to, or each of its items does, and its name."""
         if "anyOf" in schema:
-            return self._resolved(_null_last(schema["anyOf"])[0])
+            choices = _null_last(schema["anyOf"])
+            shapes = [self._resolved(each) for each in choices]
+            objects = [shape for _, shape in shapes if _has_fields(shape)]
+            return ("", _merged(objects)) if len(objects) > 1 else shapes[0]
         if schema.get("type") == "array":
             return self._resolved(schema.get("items", {}))
         if "$ref" in schema:
@@ -105,6 +110,35 @@ def every_name(fields: tuple[Field, ...]) -> Iterator[str]:
     for each in fields:
         yield each.name
         yield from every_name(each.children)
+
+
+def _merged(shapes: list[Schema]) -> Schema:
+    """Return an object that has the fields of all of *shapes*, one of which a body is.
+
+    A field that not all of them need may be left out; one that they describe apart has the words
+    of each.
+    """
+    found: dict[str, list[Schema]] = {}
+    for shape in shapes:
+        for name, schema in shape["properties"].items():
+            if schema not in found.setdefault(name, []):
+                found[name].append(schema)
+    needed = [set(shape.get("required", ())) for shape in shapes]
+    return {
+        "required": list(set.intersection(*needed)),
+        "properties": {name: _either(schemas) for name, schemas in found.items()},
+    }
+
+
+def _either(schemas: list[Schema]) -> Schema:
+    if len(schemas) == 1:
+        return schemas[0]
+    words = [str(each["description"]) for each in schemas if "description" in each]
+    return {
+        "anyOf": schemas,
+        "description": " ".join(dict.fromkeys(words)),
+        "examples": schemas[0].get("examples", []),
+    }
 
 
 def _has_fields(shape: Schema) -> bool:
