@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -96,14 +97,36 @@ def ask(client: httpx.Client, mint: str) -> httpx.Response:
     return answer
 
 
+@dataclass(frozen=True)
+class Replay:
+    """Blocks to be read, and what the definitions say of them at their end.
+
+    reports   by mint, None where there are too few candles for one
+    """
+
+    file: bytes
+    reports: Mapping[str, Mapping[str, Any] | None]
+    now: int
+
+
+@pytest.fixture(scope="module")
+def replay() -> Replay:
+    chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
+    expected, now = _expected(chain, [token.mint for token in chain.tokens])
+    reports = {
+        mint: None if len(definitions.candles(trades, 60)) < 9 else definitions.report(trades, now)
+        for mint, trades in expected.items()
+    }
+    return Replay(b"".join(lines(chain, len(chain.blockstore.slots))), reports, now)
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
-def test_a_replay_of_sixty_mints_is_what_the_definitions_say(engine: str, tmp_path: Path) -> None:
-    chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
-    file = tmp_path / "blocks.jsonl"
-    file.write_bytes(b"".join(lines(chain, len(chain.blockstore.slots))))
-    mints = [token.mint for token in chain.tokens]
-    expected, now = _expected(chain, [*mints])
+def test_a_replay_of_sixty_mints_is_what_the_definitions_say(
+    engine: str, replay: Replay, tmp_path: Path
+) -> None:
+    file, mints = tmp_path / "blocks.jsonl", list(replay.reports)
+    file.write_bytes(replay.file)
     environment = settings(tmp_path, [file], MINTSCOPE_MARKET__MINTS=",".join(mints))
     if engine == "postgresql":
         environment["MINTSCOPE_STORE"] = url_in(tmp_path)
@@ -118,18 +141,18 @@ def test_a_replay_of_sixty_mints_is_what_the_definitions_say(engine: str, tmp_pa
             timeout=END_S,
         ) as client,
     ):
-        _wait_for(client, now)
+        _wait_for(client, replay.now)
         wrong: list[str] = []
         served = 0
-        for mint in mints:
+        for mint, expected in replay.reports.items():
             answer = ask(client, mint)
-            if len(definitions.candles(expected[mint], 60)) < 9:
+            if expected is None:
                 assert answer.json()["error"]["code"] == "INSUFFICIENT_DATA"
                 continue
             assert answer.status_code == 200, answer.text
             data = answer.json()["data"]
             assert data.pop("token") == mint
-            report = definitions.report(expected[mint], now)
+            report = dict(expected)
             price = report.pop("price")
             assert data.pop("price") == pytest.approx(price, rel=1e-12)
             wrong += definitions.disagreements(data, report, price["usd"], mint)
