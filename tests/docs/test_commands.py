@@ -23,6 +23,7 @@ from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.shell.cli.history import command as history
 from support.processes.documented_service import (
     GENESIS,
     PASSWORD,
@@ -37,6 +38,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "docs" / "reference" / "config.md",
 ]
+LOOK_S = 0.2
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 APP = """
 INSERT INTO authenticator_app (user, nonce, made_at, confirmed_at, last_step)
@@ -268,7 +270,11 @@ def reads_history(service: DocumentedService, command: str) -> None:
     mint = World(seed=0, mints=1).listed[0].token.mint
     service.mintscope(f"tokens add {mint}")
     words = _replaced(command, {"MINT": mint})
-    assert "joined: " in service.mintscope(f"{words} --calls-per-s 1000", typed="y\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history, "LOOK_S", LOOK_S)
+        patch.setattr(history, "AGAIN_S", LOOK_S)
+        printed = service.mintscope(f"{words} --calls-per-s 1000", typed="y\n")
+    assert "joined: " in printed
 
 
 def watches_the_node(service: DocumentedService, command: str) -> None:
