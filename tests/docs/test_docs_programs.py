@@ -278,7 +278,7 @@ async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(
     async with httpx.AsyncClient(base_url=documented.site.origin) as http:
         pages = [
             (await http.get(f"/docs/guides/{slug}", headers={"accept": "text/html"})).text
-            for slug in ("buying", "x402")
+            for slug in ("buying", "clients", "x402")
         ]
         llms = (await http.get("/llms.txt")).text.replace(
             "https://shop.example", str(http.base_url)
@@ -293,6 +293,7 @@ async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(
         f'with Client("{documented.site.origin}", payer=payer) as client:',
         "print(client.buy_credits(10).token)",
     } - set(map(str.strip, clients.splitlines()))
+    assert left_over(f"{shown['pip']}\n{shown['npm']}", llms) == set()
     assert {line for line in left_over(shown["official"], llms) if "base_url" not in line} == set()
 
 

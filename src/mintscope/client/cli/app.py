@@ -5,7 +5,7 @@ import sys
 try:
     import typer
 except ImportError:
-    sys.exit("mintscope: expected typer; pip install 'mintscope-client[cli]' brings it")
+    sys.exit("mintscope: expected the package typer: pip install typer")
 
 from mintscope import __version__
 from mintscope.client.cli import batch, candles, get, search, watch

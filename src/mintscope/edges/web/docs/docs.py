@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from mintscope import __version__
 from mintscope.base.errors import NotFound
 from mintscope.base.solana import WSOL
 from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
@@ -104,6 +105,8 @@ class DocsPages:
             "bundles": BUNDLES,
             "request_usd": REQUEST_USD,
             "mint": WSOL,
+            "wheel": f"{self._origin}/client/mintscope_client-{__version__}-py3-none-any.whl",
+            "tarball": f"{self._origin}/client/mintscope-client-{__version__}.tgz",
         }
         return Page(f"docs/{name}.html", shared | facts)
 
