@@ -1,7 +1,7 @@
 """JSON Schema as people read it: fields with their type, limits, meaning and example."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,6 +41,8 @@ class SchemaReader:
 
     def fields_of(self, schema: Schema) -> tuple[Field, ...]:
         """Return the fields of an object; none where it is something else."""
+        if "discriminator" in schema:
+            return tuple(self._of_kinds(schema["discriminator"]["propertyName"], schema["anyOf"]))
         _, shape = self._resolved(schema)
         return self._children(shape)
 
@@ -82,6 +84,31 @@ class SchemaReader:
         unit = " characters" if kind == "string" else ""
         least, most = ("minLength", "maxLength") if unit else ("minimum", "maximum")
         return f"{kind}{_within(schema, least, most, unit)}"
+
+    def _of_kinds(self, tag: str, kinds: Sequence[Schema]) -> Iterator[Field]:
+        """Yield the fields that all *kinds* have, then *tag* with what its values need beside."""
+        shapes = [self._resolved(each)[1] for each in kinds]
+        shared = {
+            name: field
+            for name, field in shapes[0]["properties"].items()
+            if all(each["properties"].get(name) == field for each in shapes)
+        }
+        yield from self._children({**shapes[0], "properties": shared})
+        alike: list[tuple[Schema, list[Schema]]] = []
+        for shape in shapes:
+            own = {k: v for k, v in shape["properties"].items() if k not in {*shared, tag}}
+            found = next((tags for fields, tags in alike if fields["properties"] == own), None)
+            if found is None:
+                alike.append(({**shape, "properties": own}, [shape["properties"][tag]]))
+            else:
+                found.append(shape["properties"][tag])
+        for fields, tags in alike:
+            yield Field(
+                name=tag,
+                kind=" | ".join(map(self.kind_of, tags)),
+                meaning=" ".join(each["description"] for each in tags),
+                children=self._children(fields),
+            )
 
     def _children(self, shape: Schema) -> tuple[Field, ...]:
         required = shape.get("required", ())
