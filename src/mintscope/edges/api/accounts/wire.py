@@ -19,6 +19,13 @@ from mintscope.edges.api.wire import Wire
 EXAMPLE_SECRET: Final = "svc_app_" + "0123456789abcdef" * 4
 EXAMPLE_KEY: Final = "svc_live_" + "0123456789abcdef" * 5
 
+# One line that is printable, or none; a text without control characters, which is not blank.
+LINE: Final = r"^\s*(?:[^\p{C}\p{Z}]| )*\s*$"
+PROSE: Final = (
+    r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f]"
+    r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"
+)
+
 EmailText = Annotated[
     str,
     msgspec.Meta(
@@ -45,7 +52,11 @@ CodeText = Annotated[
     ),
 ]
 Handle = Annotated[
-    Annotated[str, msgspec.Meta(max_length=HANDLE_LENGTH_MAX)] | None,
+    Annotated[
+        str,
+        msgspec.Meta(max_length=HANDLE_LENGTH_MAX, extra_json_schema={"pattern": LINE}),
+    ]
+    | None,
     about("The name of the applicant there, or null.", "@agent"),
 ]
 Motivation = Annotated[
@@ -55,6 +66,7 @@ Motivation = Annotated[
         max_length=MOTIVATION_LENGTH_MAX,
         description="What the key is for, for the administrator who reviews it.",
         examples=["I trade by myself."],
+        extra_json_schema={"pattern": PROSE},
     ),
 ]
 Done = Annotated[bool, about("Always true.", True)]  # noqa: FBT003 - an example
