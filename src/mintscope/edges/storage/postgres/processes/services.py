@@ -16,6 +16,7 @@ SERVING: Final = 101
 INGESTING: Final = 100
 AUDITING: Final = 102
 TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
+LET_GO: Final = "SELECT pg_advisory_unlock_all()"
 # One that is frozen or cut off loses it; who audits asks every few seconds.
 BE_AUDITOR: Final = """
 SELECT set_config('idle_session_timeout', ?2, false),
@@ -48,3 +49,4 @@ def expecting_no_process(dsn: str) -> Iterator[None]:
             if row is None or not row[0]:
                 raise CannotCopy(f"expected no mintscope {name} on this database; one is running")
         yield
+        connection.execute(LET_GO)  # for the server, a session ends a moment after it was closed
