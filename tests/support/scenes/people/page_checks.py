@@ -4,8 +4,9 @@ import asyncio
 import os
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
-from playwright.async_api import Page
+from playwright.async_api import CDPSession, Page
 
 from support.scenes.people.browsing import AXE, ROOT
 
@@ -21,6 +22,7 @@ VIEWS: Final[tuple[tuple[Literal["light", "dark"], str], ...]] = (
     ("light", "narrow"),
 )
 TABS_MAX: Final = 200
+SESSIONS: Final = WeakKeyDictionary[Page, CDPSession]()
 TAB: Final = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OF_COLOURS: Final = ["color-contrast"]
@@ -172,7 +174,9 @@ async def _keyboard(page: Page) -> list[str]:
 
 async def _tab(page: Page, count: int) -> None:
     """Press Tab *count* times, without waiting for the answer to each."""
-    session = await page.context.new_cdp_session(page)
+    session = SESSIONS.get(page)
+    if session is None:  # it stays: as one ends, Chromium takes away the page's authenticators
+        session = SESSIONS[page] = await page.context.new_cdp_session(page)
     await asyncio.gather(
         *(
             session.send("Input.dispatchKeyEvent", {"type": each, **TAB})
@@ -180,7 +184,6 @@ async def _tab(page: Page, count: int) -> None:
             for each in ("rawKeyDown", "keyUp")
         )
     )
-    await session.detach()
 
 
 async def _picture(page: Page, path: Path) -> None:
