@@ -235,6 +235,11 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
             faults += await look_at(visitor.page, name)
         if role == "newcomer":
             faults += await look_when_stale(site, visitor)
+        if role == "stranger":
+            site.clock.advance(6 * MINUTE_MS)
+            for name in ("status", "tokens"):
+                await visitor.open(f"/{name}")
+                faults += await look_at(visitor.page, f"{name}-late")
     return faults
 
 

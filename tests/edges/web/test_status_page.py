@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mintscope.base.primitives import Slot, UnixMs
-from mintscope.base.solana import Gap
+from mintscope.base.solana import WSOL, Gap
 from mintscope.edges.web.front.status import BooksStatus, MarketStatus, ServiceStatus
+from mintscope.edges.web.pages.words import utc_text
 from support.scenes.people.web_person import Person, words
+from support.scenes.service import bearer, credit_token
 from support.scenes.website import NOW, website
 
 WELL = {"store": "ok", "data": "ok", "gaps": "ok", "chain": "ok", "sales": "ok"}
@@ -54,10 +56,12 @@ async def test_a_service_that_works(tmp_path: Path) -> None:
 async def test_gaps_and_old_data(tmp_path: Path) -> None:
     gaps = [Gap(Slot(349_999_000), Slot(349_999_009), "the node no longer has it")]
     market = MARKET._replace(gap_count=3, gap_slots=112, gaps=gaps, age_ms=61_000)
-    checks = WELL | {"data": "the newest block is 61 s old"}
+    checks = WELL | {"gaps": "slots 349999000 to 349999009 are missing"}
     page = await shown(tmp_path, checks=checks, market=market)
     assert "Some parts do not work as they should" in page
-    assert "The data is fresh: the newest block is 61 s old" in page
+    assert "2 of 5 checks fail" in page
+    assert "Blocks of the last day are missing: slots 349999000 to 349999009" in page
+    assert "The data is late: no block was read since" in page
     assert "112 slots in 3 gaps since the beginning" in page
     assert "349,999,000 to 349,999,009 the node no longer has it" in page
 
@@ -85,3 +89,36 @@ async def test_it_is_that_of_the_market_that_runs(tmp_path: Path) -> None:
         page = words(await person.open("/status"))
         assert f"Slot {site.market.slot:,}" in page
         assert "Every block since the beginning was read, of 32 tokens." in page
+
+
+async def test_data_that_is_late_is_told_with_what_it_means(tmp_path: Path) -> None:
+    """The checks of this scene find nothing wrong, whatever the age."""
+    async with website(tmp_path, has_market=True) as site, Person(site) as person:
+        newest = f"no block was read since {utc_text(NOW)}"
+        for age_s, begin, means in (
+            (30, "Everything works all of 2 checks pass", ""),
+            (61, "The data is late 1 of 2 checks fail", "X-Data-Status: degraded , with its age"),
+            (300, "The data is late 1 of 2 checks fail", "older than 5 min is not sold."),
+            (303, "The data is late 1 of 2 checks fail", "503 DATA_STALE with Retry-After: 5 ,"),
+        ):
+            site.clock.advance(NOW + age_s * 1000 - site.clock.now())
+            page = words(await person.open("/status"))
+            assert begin in page
+            assert means in page
+            assert (newest in page) is bool(means)
+            assert ("nothing is charged" in page) is (age_s == 303)
+        await site.ledger.issue(credit_token(1), 5, "")
+        answer = await person.client.get(f"/v1/token/{WSOL}", headers=bearer(credit_token(1)))
+        assert answer.json()["error"]["code"] == "DATA_STALE"
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+
+
+async def test_a_block_of_which_nothing_is_known_is_not_fresh(tmp_path: Path) -> None:
+    page = await shown(tmp_path, market=MARKET._replace(age_ms=None, slot=None))
+    assert "Everything works" not in page
+    assert "The data is late: the newest block cannot be told" in page
+
+
+async def test_reports_pause_while_credits_are_sold(tmp_path: Path) -> None:
+    page = await shown(tmp_path, market=MARKET._replace(age_ms=301_000), is_selling=True)
+    assert "Sales Credits alone Reports are sold again once the data is fresh." in page

@@ -26,13 +26,13 @@ from mintscope.edges.follow.follower import Follower, look_again_soon
 from mintscope.edges.follow.lister import Lister
 from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.web.front.status import ReadStatus
+from mintscope.edges.web.front.status import AgeRules, ReadStatus
 from mintscope.edges.web.market import MarketParts
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.api import gap_check
 from mintscope.shell.wiring.following.reports import stream_bounds
 from mintscope.shell.wiring.following.shown import market_parts
-from mintscope.shell.wiring.following.status import StatusReader
+from mintscope.shell.wiring.following.status import StatusReader, age_rules
 from support.fakes.facts import FACTS
 from support.scenes.listing import KeptMarket
 from support.scenes.market_engines import market_of
@@ -88,6 +88,7 @@ class ShownMarket:
     follower: Follower
     parts: MarketParts
     clock: ManualClock
+    rules: AgeRules
     slot: int = 350_000_000
     prices: dict[Mint, float] = field(default_factory=dict)
 
@@ -97,7 +98,7 @@ class ShownMarket:
         reader = self.kept.market.reader
         started_at = UnixMs(self.clock.now() - 3_600_000)
         checks = [Check("data", self._is_well), gap_check(reader)]
-        return StatusReader(checks, reader, self.follower, None, started_at)
+        return StatusReader(checks, reader, self.follower, None, started_at, self.rules)
 
     async def _is_well(self) -> None:
         """Find nothing wrong."""
@@ -149,7 +150,7 @@ async def shown_market(
         lister = Lister(market.lists, clock, wait=look_again_soon)
         streams = Streams(Broadcaster(follower, live, clock), clock, stream_bounds(config))
         parts = market_parts(config, follower, market.series, lister, streams, ledger, limits)
-        shown = ShownMarket(kept, lister, follower, parts, clock)
+        shown = ShownMarket(kept, lister, follower, parts, clock, age_rules(config.api))
         if day is None:
             await _begin(shown)
             DAYS[clock.now()] = _as_it_is(shown, folder)

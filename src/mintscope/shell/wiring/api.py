@@ -42,7 +42,7 @@ from mintscope.shell.wiring.following.lists import listing
 from mintscope.shell.wiring.following.reports import following
 from mintscope.shell.wiring.following.shown import market_parts
 from mintscope.shell.wiring.following.signals import signalling
-from mintscope.shell.wiring.following.status import StatusReader
+from mintscope.shell.wiring.following.status import StatusReader, age_rules
 from mintscope.shell.wiring.maintenance import keeping_memory_small, running, serving_metrics
 from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Sales, open_sales
@@ -106,7 +106,8 @@ async def _serve(
     other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
     run = await enter(operating(config, market, money, clock, follower.age_ms))
-    parts = (shown, sold, StatusReader(checks, reader, follower, sales, clock.now()), run)
+    rules = age_rules(config.api)
+    parts = (shown, sold, StatusReader(checks, reader, follower, sales, clock.now(), rules), run)
     pages = Pages(config.web, accounts, address_limits, other, clock, ledger, *parts)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, address_limits, other, clock)

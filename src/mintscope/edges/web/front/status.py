@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.base.primitives import Slot, UnixMs
@@ -15,6 +16,7 @@ PATH: Final = "/status"
 SLOT_MS: Final = 400  # that the chain takes for a block
 REMEMBERED_MS: Final = 2_000  # so that looking often costs little
 OK: Final = "ok"
+UNREAD: Final = "the newest block cannot be told"
 NAMES: Final = {
     "store": "Credits can be taken",
     "data": "The data is fresh",
@@ -24,6 +26,52 @@ NAMES: Final = {
     "ingest": "Blocks are read",
     "stopping": "This process takes requests",
 }
+
+
+# What is said of a check that fails.
+FAULTS: Final = {
+    "store": "Credits cannot be taken",
+    "data": "The data is late",
+    "gaps": "Blocks of the last day are missing",
+    "sales": "Nothing is sold",
+    "chain": "The node that settles payments does not answer",
+    "ingest": "Blocks are not read",
+    "stopping": "This process stops",
+}
+
+
+class Lateness(Enum):
+    """How late the data is, by what that means to those who ask for it.
+
+    UNKNOWN   no block was read yet, or it cannot be read
+    """
+
+    NONE = auto()
+    DEGRADED = auto()
+    STALE = auto()
+    UNKNOWN = auto()
+
+
+class AgeRules(NamedTuple):
+    """What is done with data of what age.
+
+    degraded_after_s   older data is given, and marked
+    stale_after_s      older data is not given
+    retry_after_s      so long clients are told to wait then
+    """
+
+    degraded_after_s: float = 30.0
+    stale_after_s: float = 300.0
+    retry_after_s: int = 5
+
+    def of(self, age_ms: int | None) -> Lateness:
+        """Return how late data of that age is; None: it is not known."""
+        if age_ms is None:
+            return Lateness.UNKNOWN
+        if age_ms > self.stale_after_s * SECOND_MS:
+            return Lateness.STALE
+        is_degraded = age_ms > self.degraded_after_s * SECOND_MS
+        return Lateness.DEGRADED if is_degraded else Lateness.NONE
 
 
 class MarketStatus(NamedTuple):
@@ -66,6 +114,7 @@ class ServiceStatus(NamedTuple):
     market       None where it cannot be read just now
     books        None where nothing is sold, or where they cannot be read just now
     is_selling   payments are taken here
+    rules        how late data may be
     """
 
     checks: Mapping[str, str]
@@ -73,6 +122,7 @@ class ServiceStatus(NamedTuple):
     books: BooksStatus | None
     started_at: UnixMs
     is_selling: bool
+    rules: AgeRules = AgeRules()
 
 
 ReadStatus: TypeAlias = Callable[[], Awaitable[ServiceStatus]]
@@ -96,18 +146,33 @@ class StatusPages:
             kept = self._newest
             if kept is None or request.now - kept[0] >= REMEMBERED_MS:
                 kept = self._newest = request.now, await self._read()
-        status = kept[1]
-        wrong = {name: text for name, text in status.checks.items() if text != OK}
+        read_at, status = kept
+        lateness = status.rules.of(None if status.market is None else status.market.age_ms)
+        checks = dict(status.checks)
+        if lateness is not Lateness.NONE and checks.get("data", OK) == OK:
+            checks["data"] = UNREAD
+        wrong = {name: text for name, text in checks.items() if text != OK}
         facts = {
             "status": status,
+            "checks": checks,
             "wrong": wrong,
             "names": NAMES,
+            "faults": FAULTS,
+            "lateness": lateness.name.lower(),
+            "newest_at": _newest_at(status.market, read_at),
             "sales": wrong.get("sales") or wrong.get("chain"),
             "up_s": (request.now - status.started_at) // SECOND_MS,
-            "read_at": kept[0],
+            "read_at": read_at,
             "invariants": [_said(each) for each in Invariant],
         }
         return Page("front/status.html", facts)
+
+
+def _newest_at(market: MarketStatus | None, read_at: UnixMs) -> UnixMs | None:
+    """Return when the newest block was made; None where it is not known."""
+    if market is None or market.age_ms is None:
+        return None
+    return UnixMs(read_at - market.age_ms)
 
 
 def _said(invariant: Invariant) -> str:

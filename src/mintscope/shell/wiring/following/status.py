@@ -5,13 +5,20 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.base.errors import ErrorCode, ServiceUnavailable, UnusableStore
 from mintscope.base.primitives import UnixMs
 from mintscope.core.market.store import MarketReader
 from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.edges.api.check import Check, result_of
+from mintscope.edges.api.failures import RETRY_S
 from mintscope.edges.follow.follower import Follower
-from mintscope.edges.web.front.status import BooksStatus, MarketStatus, ServiceStatus
+from mintscope.edges.web.front.status import (
+    AgeRules,
+    BooksStatus,
+    MarketStatus,
+    ServiceStatus,
+)
+from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.payments import Sales
 
 GAPS_SHOWN: Final = 5
@@ -26,6 +33,7 @@ class StatusReader:
 
     sales        None where nothing is sold
     started_at   when this process began to answer
+    rules        how late data may be
     """
 
     checks: Sequence[Check]
@@ -33,6 +41,7 @@ class StatusReader:
     follower: Follower
     sales: Sales | None
     started_at: UnixMs
+    rules: AgeRules
 
     async def __call__(self) -> ServiceStatus:
         """Return the status as it is now."""
@@ -48,6 +57,7 @@ class StatusReader:
             books=books,
             started_at=self.started_at,
             is_selling=self.sales is not None,
+            rules=self.rules,
         )
 
     async def _market(self) -> MarketStatus:
@@ -68,6 +78,11 @@ class StatusReader:
         books = self.sales.maintenance.books
         violation, scan = await books.why_stopped(), await books.scan(ScanScope.NEW)
         return BooksStatus(violation, None if scan is None else scan.finished_at)
+
+
+def age_rules(api: ApiConfig) -> AgeRules:
+    """Return what is done with data of what age."""
+    return AgeRules(api.degraded_after_s, api.stale_after_s, RETRY_S[ErrorCode.DATA_STALE])
 
 
 async def _in_time(reading: Coroutine[Any, Any, T]) -> T | None:
