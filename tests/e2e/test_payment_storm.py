@@ -36,7 +36,7 @@ KILLS = 300 if FULL else 30
 BUYERS, SPENDERS, THIEVES = 8, 16, 16
 SETTLE_S = 2.0  # for the last transactions to land; slots are short here
 REQUEST_S = 10
-MISTAKEN_STORMS_MAX = 8
+MISTAKEN_STORMS_MAX = 24
 MISTAKEN_KILLS = 3
 
 
