@@ -102,14 +102,14 @@ async def _serve(
         limits=limits,
         clock=clock,
     )
-    address_limits = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
+    by_address = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
     run = await enter(operating(config, market, money, clock, follower.age_ms))
     status = StatusReader(checks, reader, follower, sales, clock.now(), age_rules(config.api))
-    pages = Pages(config.web, accounts, address_limits, other, clock, ledger, shown, sold, status, run)
+    pages = Pages(config.web, accounts, by_address, other, clock, ledger, shown, sold, status, run)
     await enter(pages.serving_administrators(_bounds(config.api)))
-    mcp = McpService(config.mcp, address_limits, other, clock)
+    mcp = McpService(config.mcp, by_address, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
     await enter(keeping_memory_small())
     ready(host, port)
