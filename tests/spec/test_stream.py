@@ -245,6 +245,21 @@ async def test_a_client_that_left_before_its_next_minute_pays_nothing_for_it(
     assert await streaming.service.left(token) == 1
 
 
+async def test_minutes_in_which_the_process_stood_still_are_not_paid(streaming: Streaming) -> None:
+    """One is begun once it goes on, however often streams are looked after until it is paid."""
+    token, service = await streaming.service.issue(10), streaming.service
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        service.clock.advance(250_000)
+        for _ in range(3):
+            service.streams.look()
+        for _ in range(3):
+            await streaming.pass_time(1)
+
+        assert await service.left(token) == 8
+
+
 async def test_stale_data_ends_it_and_a_minute_in_which_nothing_was_told_is_given_back(
     streaming: Streaming,
 ) -> None:

@@ -144,8 +144,8 @@ class Streams:
             self._make_up(stream, now_s)
         for stream in self._due(self._periods, now_s):
             stream.wait()
-            if not stream.is_behind():
-                self._renew(stream)
+            if not stream.is_behind() and stream not in self._renewing:
+                self._renew(stream, now_s)
 
     def close_doors(self) -> None:
         """Take no more streams: this process is about to stop."""
@@ -183,10 +183,12 @@ class Streams:
                 f"Nothing was read for {self.bounds.behind_s_max:g} s of what was sent.",
             )
 
-    def _renew(self, stream: EventStream) -> None:
+    def _renew(self, stream: EventStream, now_s: float) -> None:
+        """Begin its next minute; minutes in which this process stood still are not begun."""
         renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
         self._renewing[stream] = renewal
-        self._periods[stream] = self._periods.pop(stream) + PERIOD_S
+        due_s = self._periods.pop(stream)
+        self._periods[stream] = PERIOD_S + (due_s if now_s - due_s < PERIOD_S else now_s)
         renewal.add_done_callback(lambda _: self._renewing.pop(stream, None))
 
     async def _renewed(self, stream: EventStream, renew: Renew) -> None:
