@@ -62,6 +62,7 @@ async def test_its_key_gets_what_was_paid_for(
     world: World, method: str, path: str, after_s: int
 ) -> None:
     payment, first, copy = await sold_and_lost(world, method, path)
+    sent_count = world.calls.count("sendTransaction")  # again, where it was not seen at once
 
     async with restored(world, copy, after_s=after_s) as shop:
         answers = [await shop.send(method, path, payment, key=KEY) for _ in range(2)]
@@ -70,7 +71,7 @@ async def test_its_key_gets_what_was_paid_for(
         for answer in answers:
             assert answer.headers["payment-response"] == first.headers["payment-response"]
     assert rows(world) == 1
-    assert world.calls.count("sendTransaction") == 1
+    assert world.calls.count("sendTransaction") == sent_count
     assert await world.audit(full=True) == []
 
 
