@@ -56,6 +56,8 @@ class PaidMinutes:
 
     async def renew(self, stream: EventStream) -> None:
         """Pay for the next minute of *stream*, or end it."""
+        if stream.is_gone():  # it ended since this was due: what is owed for it stays owed
+            return
         self.note_told()  # if nothing was: a quiet minute that is over
         self._paid = None
         try:
