@@ -281,6 +281,26 @@ async def test_stale_data_ends_it_and_a_minute_in_which_nothing_was_told_is_give
     assert await service.left(token) == 5
 
 
+async def test_a_minute_that_is_given_back_at_the_end_stays_so_though_the_next_one_is_due(
+    streaming: Streaming,
+) -> None:
+    token, service = await streaming.service.issue(10), streaming.service
+
+    async with streaming.open(token) as reader:
+        await reader.some(2)
+        for _ in range(4):
+            await streaming.pass_time(60)
+        left = await service.left(token)
+        await streaming.pass_time(61)  # in one look: too old, and due
+        events = await reader.rest()
+    await streaming.until_closed()
+
+    assert left == 5
+    assert events[-1].data["reason"] == "stale"
+    assert events[-1].data["creditsReturned"] == 1
+    assert await service.left(token) == 6
+
+
 async def test_a_stop_ends_it_and_keeps_a_minute_in_which_something_was_told(
     streaming: Streaming,
 ) -> None:

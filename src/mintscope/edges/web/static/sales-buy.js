@@ -51,7 +51,7 @@ const Purchase = (() => {
     return page.getElementById("purchase");
   }
 
-  // Shows *part*, unless it says what is shown: whoever types elsewhere is not disturbed.
+  // Shows *part*, unless the page says the same already: then a person who types is not interrupted.
   function show(part) {
     const isNews = part.dataset.state !== panel().dataset.state
       || part.textContent !== panel().textContent;
