@@ -4,11 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import psycopg
-
-from mintscope.base.errors import StoreUnavailable
-from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S
-from mintscope.edges.storage.postgres.waiting import BoundedConnection
+from mintscope.edges.storage.postgres.processes.session import session
 
 READING: Final = 103  # beside those of services.py
 # A machine that is gone answers no probe: the server then ends the session within a minute.
@@ -26,15 +22,6 @@ def reading(dsn: str) -> Iterator[bool]:
 
     Raises StoreUnavailable.
     """
-    try:
-        connection = BoundedConnection.connect(
-            dsn,
-            autocommit=True,
-            connect_timeout=CONNECT_S,
-            fallback_application_name=APPLICATION,
-        )
-    except psycopg.OperationalError as cause:
-        raise StoreUnavailable(f"the database does not answer: {cause}") from cause
-    with connection:
+    with session(dsn) as connection:
         row = connection.execute(TRY, (READING,)).fetchone()
         yield row is not None and bool(row[-1])

@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import psycopg
-
-from mintscope.base.errors import StoreUnavailable
 from mintscope.edges.storage.copying.table import CannotCopy
-from mintscope.edges.storage.postgres.connection import APPLICATION, CONNECT_S, PostgresDatabase
-from mintscope.edges.storage.postgres.waiting import BoundedConnection
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.processes.session import session
 
 # Beside that of ingest, which one holds alone.
 SERVING: Final = 101
@@ -34,16 +31,7 @@ def is_auditor(db: PostgresDatabase) -> bool:
 @contextmanager
 def expecting_no_process(dsn: str) -> Iterator[None]:
     """Keep processes from serving during the block.  Raises CannotCopy while one does."""
-    try:
-        connection = BoundedConnection.connect(
-            dsn,
-            autocommit=True,
-            connect_timeout=CONNECT_S,
-            fallback_application_name=APPLICATION,
-        )
-    except psycopg.OperationalError as cause:
-        raise StoreUnavailable(f"the database does not answer: {cause}") from cause
-    with connection:
+    with session(dsn) as connection:
         for lock, name in ((INGESTING, "ingest"), (SERVING, "api")):
             row = connection.execute(TRY, (lock,)).fetchone()
             if row is None or not row[0]:
