@@ -28,7 +28,7 @@ from mintscope.base.solana import WSOL
 ROUNDS: Final = 5
 ROUND_S: Final = 3.0
 CONNECTIONS: Final = 4
-TOKENS: Final = 2_000
+TOKENS: Final = 8_000  # each is asked for less than its limit allows
 CANDLES: Final = 1_000
 FAR_S: Final = 2_000_000_000
 OLDER_S: Final = BEGIN_S + 60 * 1_100  # before what is kept of the newest
