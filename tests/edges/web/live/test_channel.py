@@ -91,3 +91,18 @@ async def test_who_reads_slowly_is_told_all_of_it_later() -> None:
         await until_quiet(channel)
         assert slow.written == [b"a=1", b"a=3"]
         assert counter.looks == looks
+
+
+async def test_a_look_that_fails_is_made_again_and_pages_are_told_then() -> None:
+    counter, failures = Counter(7), [ZeroDivisionError(), ZeroDivisionError()]
+
+    async def look(views: Collection[str]) -> Mapping[str, News]:
+        if failures:
+            raise failures.pop()
+        return await counter.look(views)
+
+    channel, outlet = Channel(look, PAUSE_S, again_s=PAUSE_S), KeptOutlet()
+    with channel.reading(stream_into(outlet), "a"):
+        await until_quiet(channel)
+        assert outlet.written == [b"a=7"]
+    assert not failures

@@ -5,14 +5,18 @@ from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator,
 from contextlib import contextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+import structlog
 from typing_extensions import override
 
 from mintscope.base.primitives import Mint
 from mintscope.edges.server.streams.stream import EventStream
 
+AGAIN_S: Final = 5.0  # after a look that failed
 REST: Final = 4.0  # times what a look took: pages have at most a fifth of a core for it
 
 View = TypeVar("View", bound=Hashable)
+
+log = structlog.get_logger()
 
 
 class News(NamedTuple):
@@ -35,29 +39,31 @@ class PageStream(EventStream):
     known   the mark of what it shows; None: it is to be told whatever there is
     """
 
-    __slots__ = ("_on_told", "known")
+    __slots__ = ("_on_report", "known")
 
     def __init__(
         self,
         *args: Any,
-        on_told: Callable[[], None] = lambda: None,
+        on_report: Callable[[], None] = lambda: None,
         known: Hashable = None,
         **kwargs: Any,
     ) -> None:
-        """Call *on_told* with each report of a mint."""
+        """Call *on_report* at each report of a mint."""
         super().__init__(*args, **kwargs)
         self.known = known
-        self._on_told = on_told
+        self._on_report = on_report
 
     @override
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
         """Write *event* of *mint*, or note that it was missed."""
         super().tell(mint, event, is_whole=is_whole)
-        self._on_told()
+        self._on_report()
 
 
 class Channel(Generic[View]):
     """The readers of views that one look tells of, at most once in *pause_s*.
+
+    After a look that failed, it is looked again in *again_s*.
 
     look        returns what there is to tell of each view; of one that is left out nothing is new
     is_watched  what changes is not noted: it is looked again all the same
@@ -69,9 +75,11 @@ class Channel(Generic[View]):
         pause_s: float,
         *,
         is_watched: bool = False,
+        again_s: float = AGAIN_S,
     ) -> None:
         self._look = look
         self._pause_s = pause_s
+        self._again_s = again_s
         self._is_watched = is_watched
         self._readers: dict[PageStream, View] = {}
         self._newest: dict[View, News] = {}
@@ -109,21 +117,30 @@ class Channel(Generic[View]):
         try:
             while self._readers and (self._is_due or self._is_watched or self._owes()):
                 began_s = time_s()
-                await self._renew()
-                self._tell()
-                took_s = time_s() - began_s
-                await asyncio.sleep(max(self._pause_s, REST * took_s))
+                if await self._renew():
+                    self._tell()
+                    took_s = time_s() - began_s
+                    await asyncio.sleep(max(self._pause_s, REST * took_s))
+                else:
+                    await asyncio.sleep(self._again_s)
         finally:
             self._looking = None
 
-    async def _renew(self) -> None:
+    async def _renew(self) -> bool:
+        """Look, if it is due; say whether that went well."""
         if not (self._is_due or self._is_watched):
-            return
+            return True
         self._is_due = False
         views = dict.fromkeys(self._readers.values())
-        found = await self._look(views)
+        try:
+            found = await self._look(views)
+        except Exception:  # a fault of ours: pages stay open, and are told later
+            log.exception("what open pages show cannot be looked at")
+            self._is_due = True
+            return False
         self._newest = {view: told for view, told in self._newest.items() if view in views}
         self._newest.update(found)
+        return True
 
     def _tell(self) -> None:
         for stream, view in list(self._readers.items()):

@@ -70,7 +70,7 @@ class LivePages:
     ) -> None:
         """Tell what changes until the page is left."""
         streams, channel = self._market.streams, self._channel(mint)
-        stream = PageStream(outlet, [mint], on_behind=streams.note_behind, on_told=channel.note)
+        stream = PageStream(outlet, [mint], on_behind=streams.note_behind, on_report=channel.note)
         if missed := await self._missed(mint, timeframe, since):
             stream.say(encode_event(b"series", msgspec.json.encode(missed)))
         renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
