@@ -76,7 +76,7 @@ class Walk:
             "HOME": str(self.folder),
             "PATH": f"{self.folder / 'venv' / 'bin'}:{TOOLS}:{os.defpath}:/usr/local/bin",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-            "MINTSCOPE_CREDIT_TOKEN": self.credit_token,
+            "MINTSCOPE_CREDENTIAL": self.credit_token,
         }
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}  # noqa: TID251
         ran = subprocess.run(

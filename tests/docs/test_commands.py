@@ -127,7 +127,7 @@ def runs_in_a_shell(service: DocumentedService, command: str) -> None:
     in_checkout = command.startswith("python -m bench")
     token = service.mintscope("credits issue --credits 3").strip()
     text = command.replace("http://127.0.0.1:8402", service.url)
-    printed = service.sh(text, cwd=ROOT if in_checkout else None, CREDIT_TOKEN=token)
+    printed = service.sh(text, cwd=ROOT if in_checkout else None, MINTSCOPE_CREDENTIAL=token)
     if command.startswith("curl"):
         assert json.loads(printed)["success"] is True, printed
 

@@ -189,7 +189,7 @@ async def environment_of(site: Website, http: httpx.AsyncClient) -> dict[str, st
         headers=bearer(issued.api_key),
     )
     assert answer.is_success, answer.text
-    return {"MINTSCOPE_CREDIT_TOKEN": credit_token(1), "MINTSCOPE_API_KEY": issued.api_key}
+    return {"MINTSCOPE_CREDENTIAL": credit_token(1), "MINTSCOPE_API_KEY": issued.api_key}
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="did not run: there is no curl here")
@@ -259,7 +259,7 @@ async def test_every_call_of_a_tool_is_answered(documented: Documented) -> None:
         for slug, text in documented.written_in("json").items()
         if not slug.startswith(GUIDE)
     }
-    header = bearer(documented.environment["MINTSCOPE_CREDIT_TOKEN"])
+    header = bearer(documented.environment["MINTSCOPE_CREDENTIAL"])
     site = documented.site
     async with mcp_beside(site.api, site.clock) as app, mcp_client(app, header) as client:
         told = {

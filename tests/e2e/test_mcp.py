@@ -149,7 +149,7 @@ async def test_every_tool_answers_over_http(service: DocumentedService) -> None:
 
 async def test_every_tool_answers_on_standard_input_and_output(service: DocumentedService) -> None:
     (service.folder / "token.txt").write_text(await issued(service, 10))
-    words = ("--credit-token-file", "token.txt", "--max-credits", "9")
+    words = ("--credential-file", "token.txt", "--max-credits", "9")
     async with over_stdio(service, *words) as client:
         assert "Errors cost nothing" in str(client.instructions)
         expect_delivered(await called(service, client), 10)
@@ -205,7 +205,7 @@ async def test_a_budget_is_told_and_costs_nothing(service: DocumentedService) ->
     [
         (["--url", "http://127.0.0.1:9"], "expected an MCP service at http://127.0.0.1:9/mcp"),
         (["--max-credits", "0"], "Mintscope-Budget: expected"),
-        (["--credit-token-file", "none.txt"], "none.txt"),
+        (["--credential-file", "none.txt"], "none.txt"),
     ],
 )
 def test_what_cannot_be_bridged_is_told(

@@ -86,13 +86,25 @@ TIMEFRAME: Final = typer.Option(
 )
 
 
+def credential_of(file: Path | None) -> str | None:
+    """Return what the file or the environment holds.  Raises ValueError."""
+    if file is None:
+        # A client has no configuration but this: no file of settings is read for it.
+        return os.environ.get(CREDENTIAL_VARIABLE, "").strip() or None  # noqa: TID251
+    try:
+        with file.open(encoding="utf-8") as opened:
+            return opened.read(FILE_CHARACTERS_MAX).strip()
+    except (OSError, UnicodeDecodeError) as cause:
+        raise ValueError(f"expected a credential in {file}; it cannot be read") from cause
+
+
 @contextmanager
 def connected(
     url: str, credential_file: Path | None, max_credits: int | None, patience_s: float = PATIENCE_S
 ) -> Iterator[Client]:
     """Yield a client; what it raises ends the command, with one line on stderr."""
     try:
-        credential = _credential(credential_file)
+        credential = credential_of(credential_file)
         budget = CreditBudget(credits_in_all=max_credits)
         client = Client(url, credential=credential, budget=budget, patience_s=patience_s)
     except ValueError as flaw:
@@ -111,15 +123,3 @@ def connected(
 def exit_of(failure: errors.ClientError) -> Exit:
     """Return how a command ends that failed so."""
     return next(code for kind, code in EXITS if isinstance(failure, kind))
-
-
-def _credential(file: Path | None) -> str | None:
-    """Return what the file or the environment holds.  Raises ValueError."""
-    if file is None:
-        # A client has no configuration but this: no file of settings is read for it.
-        return os.environ.get(CREDENTIAL_VARIABLE, "").strip() or None  # noqa: TID251
-    try:
-        with file.open(encoding="utf-8") as opened:
-            return opened.read(FILE_CHARACTERS_MAX).strip()
-    except (OSError, UnicodeDecodeError) as cause:
-        raise ValueError(f"expected a credential in {file}; it cannot be read") from cause

@@ -31,9 +31,9 @@ A credit token is `svc_credit_` and 64 hex digits; its holder may spend it. Buy 
 x402 below, or take one that you were given.
 
 ```sh
-export MINTSCOPE_CREDIT_TOKEN=svc_credit_...
+export MINTSCOPE_CREDENTIAL=svc_credit_...
 curl -s {origin}/v1/token/{mint} \\
-  -H "Authorization: Bearer $MINTSCOPE_CREDIT_TOKEN"
+  -H "Authorization: Bearer $MINTSCOPE_CREDENTIAL"
 ```
 
 ### Python
@@ -46,7 +46,7 @@ pip install {origin}{wheel}
 import os
 from mintscope.client import Client
 
-with Client("{origin}", credential=os.environ["MINTSCOPE_CREDIT_TOKEN"]) as client:
+with Client("{origin}", credential=os.environ["MINTSCOPE_CREDENTIAL"]) as client:
     print(client.token("{mint}").indicators.m5.rsi)
 ```
 
@@ -59,7 +59,7 @@ npm install {origin}{tarball}
 ```js
 import {{ Client }} from "mintscope-client";
 
-const client = new Client("{origin}", {{ credential: process.env.MINTSCOPE_CREDIT_TOKEN }});
+const client = new Client("{origin}", {{ credential: process.env.MINTSCOPE_CREDENTIAL }});
 console.log((await client.token("{mint}")).indicators.m5.rsi);
 ```
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from mintscope.base.solana import WSOL
 from mintscope.edges.web.docs.reference import AN_API_KEY, JSON_TYPE, DescribedEndpoint
 
-CREDIT_TOKEN: Final = "MINTSCOPE_CREDIT_TOKEN"  # noqa: S105 - a name of a variable
+CREDENTIAL: Final = "MINTSCOPE_CREDENTIAL"
 API_KEY: Final = "MINTSCOPE_API_KEY"
 STREAM: Final = "text/event-stream"
 # The query of an example, where it is more than what must be there.
@@ -175,7 +175,7 @@ def _variable(endpoint: DescribedEndpoint) -> str:
     """Return the variable that holds the credential; "" where none is needed."""
     if not endpoint.proofs:
         return ""
-    return API_KEY if endpoint.proofs == (AN_API_KEY,) else CREDIT_TOKEN
+    return API_KEY if endpoint.proofs == (AN_API_KEY,) else CREDENTIAL
 
 
 def _curl(endpoint: DescribedEndpoint, origin: str) -> str:
