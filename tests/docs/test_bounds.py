@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mintscope.base.limits import IPV6_PREFIX, IPV6_SITE_PREFIX, KEYS_MAX, SITE_SHARES
+from mintscope.core.accounts.holdings import account_credits
 from mintscope.core.accounts.keys.api_key import ADDRESSES_MAX, KEYS_PER_USER_MAX
 from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX
 from mintscope.edges.api.app import OTHER, PROBES
@@ -49,6 +50,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "addresses or accounts a limit remembers": (KEYS_MAX,),
     "addresses whose network is remembered": (network_key.cache_info().maxsize or 0,),
     "credit tokens that are remembered": (credit_ledger.KNOWN_MAX,),
+    "people whose account of credits is remembered": (account_credits.KNOWN_MAX,),
     "token addresses that are remembered": (
         mint_of.cache_info().maxsize or 0,
         order_of.cache_info().maxsize or 0,

@@ -86,8 +86,10 @@ class AccountSecrets:
             return None
         return CredentialHash(hmac.digest(self.redeem, f"{email}\n{key}".encode(), "sha256"))
 
-    def move_hash(self, user_id: int, key: str) -> CredentialHash:
-        """Return the only form in which the Idempotency-Key of a move of credits is stored."""
+    def request_hash(self, key: str | None, user_id: int) -> CredentialHash | None:
+        """Return the same for a request of a user, who shares no key with another one."""
+        if key is None:
+            return None
         return CredentialHash(hmac.digest(self.redeem, f"user {user_id}\n{key}".encode(), "sha256"))
 
     def withdrawn_token(self, user_id: int, key: str) -> CreditToken:

@@ -6,7 +6,7 @@ from typing import Protocol
 from mintscope.base.credentials import CreditToken
 from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.core.credits.debit import Debit, DebitOutcome, Reversal
-from mintscope.core.credits.ledger import Empty, Spent, Statement
+from mintscope.core.credits.ledger import AccountLine, Empty, KindLine, Spent, Statement
 
 
 class ReadsCredits(Protocol):
@@ -23,6 +23,22 @@ class ReadsCredits(Protocol):
 
     def statement(self, account: CreditAccount) -> Statement:
         """Return where the credits of *account* came from and went, as of one moment."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class ListsCredits(Protocol):
+    """Lists all credit accounts; raises the errors of its engine."""
+
+    def accounts(self, ending: str = "") -> list[AccountLine]:
+        """Return the accounts whose credit token ends in *ending*, oldest first."""
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return what moved the balance of *account*, by kind."""
+
+    def contradictions(self) -> list[CreditAccount]:
+        """Return the accounts whose balance is not what their entries say."""
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -23,6 +23,7 @@ from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import UserId
 
 GENERATED_KEY_BYTES: Final = 24
+KNOWN_MAX: Final = 100_000
 
 
 class MoveDenied(Enum):
@@ -87,6 +88,8 @@ class AccountCredits:
         if found is None:
             found = await self.store.read(lambda rows: rows.credits.find(user_id))
             if found is not None:
+                if len(self._known) >= KNOWN_MAX:
+                    self._known.clear()
                 self._known[user_id] = found
         return found
 
@@ -111,7 +114,7 @@ class AccountCredits:
         credit_count    None: all
         key             the Idempotency-Key; with the same one nothing is moved again
         """
-        key_hash, now = self._key_hash(user_id, key), self.clock.now()
+        key_hash, now = self.secrets.request_hash(key, user_id), self.clock.now()
         return await self.store.transact(
             lambda rows: _deposit(rows, user_id, token, credit_count, key_hash=key_hash, at=now)
         )
@@ -126,7 +129,7 @@ class AccountCredits:
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
         token = self.secrets.withdrawn_token(user_id, sent_key)
         opening = self.secrets.hash(token), hint(token)
-        key_hash, now = self._key_hash(user_id, sent_key), self.clock.now()
+        key_hash, now = self.secrets.request_hash(sent_key, user_id), self.clock.now()
         moved = await self.store.transact(
             lambda rows: _withdraw(rows, user_id, credit_count, opening, key_hash=key_hash, at=now)
         )
@@ -140,9 +143,6 @@ class AccountCredits:
         return await self.store.transact(
             lambda rows: _tighten(rows, holder, key_id, month_credits_max, now)
         )
-
-    def _key_hash(self, user_id: UserId, key: str | None) -> CredentialHash | None:
-        return None if key is None else self.secrets.move_hash(user_id, key)
 
 
 def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> None:

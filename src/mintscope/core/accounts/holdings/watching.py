@@ -47,7 +47,7 @@ class Watchlists:
         key   the Idempotency-Key; with the same one the same watchlist is returned
         """
         now = self.clock.now()
-        key_hash = None if key is None else self.secrets.move_hash(user_id, key)
+        key_hash = self.secrets.request_hash(key, user_id)
         return await self.store.transact(lambda rows: _make(rows, user_id, name, key_hash, now))
 
     async def rename(

@@ -89,7 +89,7 @@ class Signals:
         key   the Idempotency-Key; with the same one the same signal is returned
         """
         now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
-        key_hash = None if key is None else self.secrets.move_hash(user_id, key)
+        key_hash = self.secrets.request_hash(key, user_id)
         return await self.store.transact(
             lambda rows: self._make(rows, user_id, asked, nonce, key_hash, now)
         )

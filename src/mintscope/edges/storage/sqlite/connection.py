@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import apsw
-import structlog
 
-from mintscope.base.errors import ServiceUnavailable, UnusableStore
+from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.sqlite import old_states
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
@@ -31,8 +30,6 @@ class Sizes:
 USUAL_SIZES: Final = Sizes()
 # A debit changes a row on a page of its own, which the log takes whole; any account may be next.
 SIZES: Final = {"money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024)}
-
-log = structlog.get_logger()
 
 
 def engine_version() -> str:
@@ -121,16 +118,6 @@ def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
         yield db
     finally:
         db.execute("ROLLBACK")
-
-
-@contextmanager
-def unavailable_on_error(message: str) -> Iterator[None]:
-    """Turn an error of SQLite into ServiceUnavailable(*message*), and log its cause."""
-    try:
-        yield
-    except apsw.Error as cause:
-        log.exception("the money file does not answer")
-        raise ServiceUnavailable(message) from cause
 
 
 def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:

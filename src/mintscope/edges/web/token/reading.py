@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import isnan
 from typing import Final
 
@@ -134,9 +133,3 @@ def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> Uni
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
     return max(times, default=None)
-
-
-def change_over(points: Sequence[ChartPoint]) -> float | None:
-    """Return how the close has changed from the first of *points* to the last, as a fraction."""
-    pairs = list(pairwise([points[0], points[-1]])) if points else []
-    return next((after.close / before.close - 1.0 for before, after in pairs if before.close), None)

@@ -1,13 +1,12 @@
 """What a list reads: bounded pages, each from one snapshot."""
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 
 import msgspec
 
-from mintscope.base.errors import ServiceUnavailable, TokenNotFound
+from mintscope.base.errors import TokenNotFound
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.listing.spans import D1, H1, M5
 from mintscope.core.market.listing.store import (
@@ -22,7 +21,7 @@ from mintscope.core.market.listing.store import (
 )
 from mintscope.core.market.log import LogTrimmed
 from mintscope.core.market.mint_facts import MintFacts
-from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError
+from mintscope.edges.storage.database import AccessInThreads, Database
 from mintscope.edges.storage.sql.listing.statements import (
     FACTS,
     FACTS_OF,
@@ -37,11 +36,11 @@ from mintscope.edges.storage.sql.listing.statements import (
     TRACKED,
 )
 from mintscope.edges.storage.sql.market.rows import mints_of, swaps_of
+from mintscope.edges.storage.sql.market_reading import MarketReading
 
-READ_TIMEOUT_S: Final = 30.0
+READ_TIMEOUT_S: Final = 30.0  # what is listed can wait, and is much at the start
 SLOTS_MAX: Final = 100
 
-Result = TypeVar("Result")
 _facts: Final = msgspec.json.Decoder(MintFacts)
 
 
@@ -49,7 +48,7 @@ class SqlListReader:
     """Implements ListReader; `close` it when done."""
 
     def __init__(self, access: AccessInThreads[Database]) -> None:
-        self._access = access
+        self._reading = MarketReading(access, timeout_s=READ_TIMEOUT_S)
 
     async def folded(self) -> tuple[FoldedTo, int]:
         """Return how far the fold has come, and the newest event of the log."""
@@ -58,7 +57,7 @@ class SqlListReader:
             *folded, newest, _ = db.execute(FOLDED).get
             return FoldedTo(*folded), newest
 
-        return await self._read(read)
+        return await self._reading.in_snapshot(read)
 
     async def mints(self, after: int, limit: int) -> MintPage:
         """Return up to *limit* followed mints after the page that ended with *after*."""
@@ -68,7 +67,7 @@ class SqlListReader:
             found = [] if last is None else _mints(db, after + 1, last)
             return MintPage(folded=_folded(db), mints=found, last=last or after)
 
-        return await self._read(read)
+        return await self._reading.in_snapshot(read)
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
         """Return those of *mints* that are followed."""
@@ -83,11 +82,11 @@ class SqlListReader:
             ]
             return MintPage(folded=_folded(db), mints=found, last=0)
 
-        return await self._read(read)
+        return await self._reading.in_snapshot(read)
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
         """Return the folded slots after event *after_seq* and not after *until_seq*, in order."""
-        return await self._read(lambda db: _trades(db, after_seq, until_seq, limit))
+        return await self._reading.in_snapshot(lambda db: _trades(db, after_seq, until_seq, limit))
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
         """Return the mints that were tracked or untracked in between, each once."""
@@ -97,19 +96,19 @@ class SqlListReader:
             rows = db.execute(TRACKED, (after_seq, until_seq))
             return list(dict.fromkeys(mints_of(blob)[0] for (blob,) in rows))
 
-        return await self._read(read)
+        return await self._reading.in_snapshot(read)
 
     async def facts_after(
         self, place: FactPlace, limit: int
     ) -> Sequence[tuple[FactPlace, MintFacts]]:
         """Return up to *limit* facts that were read after *place*, in order."""
         values = {"at": place.read_at_ms, "mint": place.mint, "limit": limit}
-        rows = await self._read(lambda db: list(db.execute(FACTS, values)))
+        rows = await self._reading.in_snapshot(lambda db: list(db.execute(FACTS, values)))
         return [(FactPlace(at, Mint(mint)), _facts.decode(kept)) for at, mint, kept in rows]
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
         """Return what is kept of *mint*."""
-        found = await self._read(lambda db: db.execute(FACTS_OF, (mint,)).fetchone())
+        found = await self._reading.in_snapshot(lambda db: db.execute(FACTS_OF, (mint,)).fetchone())
         if found is None:
             raise TokenNotFound(f"This service does not track {mint}.")
         (kept,) = found
@@ -117,18 +116,7 @@ class SqlListReader:
 
     async def close(self) -> None:
         """Let go of the database and the thread."""
-        self._access.close()
-
-    async def _read(self, read: Callable[[Database], Result]) -> Result:
-        def in_snapshot(db: Database) -> Result:
-            with db.snapshot():
-                return read(db)
-
-        try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                return await self._access.run(in_snapshot)
-        except DatabaseError as cause:
-            raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
+        self._reading.close()
 
 
 def _folded(db: Database) -> FoldedTo:

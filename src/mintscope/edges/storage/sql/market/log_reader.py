@@ -1,10 +1,8 @@
 """MarketReader: one thread and one connection, beside the writer."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final
 
-from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.core.market import log
@@ -16,7 +14,7 @@ from mintscope.core.market.store import (
     NotRead,
     UnreadCount,
 )
-from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError, Row
+from mintscope.edges.storage.database import AccessInThreads, Database, Row
 from mintscope.edges.storage.sql.market.growth import candles_a_day
 from mintscope.edges.storage.sql.market.not_read import by_hour, largest
 from mintscope.edges.storage.sql.market.rows import (
@@ -26,10 +24,7 @@ from mintscope.edges.storage.sql.market.rows import (
     newest_candles,
     swaps_of,
 )
-
-Result = TypeVar("Result")
-
-READ_TIMEOUT_S: Final = 10.0
+from mintscope.edges.storage.sql.market_reading import MarketReading
 
 TIP: Final = """
 SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files
@@ -119,62 +114,50 @@ class SqlLogReader:
     def __init__(
         self, access: AccessInThreads[Database], version: Callable[[Database], int] | None = None
     ) -> None:
-        self._access = access
+        self._reading = MarketReading(access)
         self._version = version
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
         """Return the newest committed position; cheap while nothing was committed."""
-        return await self._answer(self._read_tip)
+        return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
         """Return up to *limit* events after *after_seq*, in order.
 
         Raises LogTrimmed when the first of them is no longer kept.
         """
-        return await self._read(lambda db: _events(db, after_seq, limit))
+        return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         """Return a seq and the mints tracked at it."""
-        return await self._read(_tracked)
+        return await self._reading.in_snapshot(_tracked)
 
     async def load(self, mint: Mint) -> log.LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
-        return await self._read(lambda db: _load(db, mint))
+        return await self._reading.in_snapshot(lambda db: _load(db, mint))
 
     async def overview(self) -> MarketOverview:
         """Return where the market stands."""
-        return await self._read(_overview)
+        return await self._reading.in_snapshot(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* open gaps, newest first."""
-        return await self._read(lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))])
+        return await self._reading.in_snapshot(
+            lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]
+        )
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
         """Return up to *limit* kinds of the newest block's day, the most volume first."""
-        return await self._read(lambda db: largest(db, limit))
+        return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def not_read_by_hour(self, since: int) -> Mapping[str, Mapping[int, int]]:
         """Return how many calls were not read in the hour *since* and later, by program."""
-        return await self._read(lambda db: by_hour(db, since))
+        return await self._reading.in_snapshot(lambda db: by_hour(db, since))
 
     async def close(self) -> None:
         """Let go of the database and the thread."""
-        self._access.close()
-
-    async def _read(self, read: Callable[[Database], Result]) -> Result:
-        def in_snapshot(db: Database) -> Result:
-            with db.snapshot():
-                return read(db)
-
-        return await self._answer(in_snapshot)
-
-    async def _answer(self, read: Callable[[Database], Result]) -> Result:
-        try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                return await self._access.run(read)
-        except DatabaseError as cause:
-            raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
+        self._reading.close()
 
     def _read_tip(self, db: Database) -> log.LogTip:
         version = None if self._version is None else self._version(db)

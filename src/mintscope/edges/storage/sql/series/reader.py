@@ -1,13 +1,11 @@
 """SeriesReader: each verb reads one snapshot, beside the writer."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec.structs import replace
 
-from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.log import LogTip, Waypoint
 from mintscope.core.market.series.store import (
@@ -18,12 +16,11 @@ from mintscope.core.market.series.store import (
     SeriesCandle,
     SwapPlace,
 )
-from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseError
-from mintscope.edges.storage.sql.market.log_reader import NOT_FOLDED, READ_TIMEOUT_S, TIP
+from mintscope.edges.storage.database import AccessInThreads, Database
+from mintscope.edges.storage.sql.market.log_reader import NOT_FOLDED, TIP
 from mintscope.edges.storage.sql.market.rows import mints_blob, swaps_of
+from mintscope.edges.storage.sql.market_reading import MarketReading
 from mintscope.edges.storage.sql.series.details import with_details
-
-Result = TypeVar("Result")
 
 STANDS: Final = """
 SELECT mint.id, since_slot, state.state, in_sol, folded_seq
@@ -78,11 +75,11 @@ class SqlSeries:
     """Implements SeriesReader; `close` it when done."""
 
     def __init__(self, access: AccessInThreads[Database]) -> None:
-        self._access = access
+        self._reading = MarketReading(access)
 
     async def tip(self) -> LogTip:
         """Return where the log stands."""
-        return await self._read(tip_of)
+        return await self._reading.in_snapshot(tip_of)
 
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
@@ -91,26 +88,15 @@ class SqlSeries:
 
         known   an earlier answer to the same question: what stands as it stood is not read
         """
-        return await self._read(lambda db: _candles(db, mint, asked, known))
+        return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
 
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
-        return await self._read(lambda db: _swaps(db, mint, before or NEWEST, limit))
+        return await self._reading.in_snapshot(lambda db: _swaps(db, mint, before or NEWEST, limit))
 
     async def close(self) -> None:
         """Let go of the database and the threads."""
-        self._access.close()
-
-    async def _read(self, read: Callable[[Database], Result]) -> Result:
-        def in_snapshot(db: Database) -> Result:
-            with db.snapshot():
-                return read(db)
-
-        try:
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                return await self._access.run(in_snapshot)
-        except (DatabaseError, TimeoutError) as cause:
-            raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
+        self._reading.close()
 
 
 def tip_of(db: Database) -> LogTip:
