@@ -65,6 +65,11 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
         assert await page.evaluate("window.shifted") == 0
         await expect(page.locator("#late")).to_be_hidden()
 
+        async with page.expect_navigation():
+            await page.get_by_label("Volume").select_option("1m")
+        await page.go_back()
+        await expect(page.get_by_label("Volume")).to_have_value("")
+
 
 async def test_a_line_that_comes_has_its_star(chromium: Browser, shop: Website) -> None:
     """Two lines are lost, and the page is told all of them when it is seen again."""

@@ -303,3 +303,8 @@ async def test_a_name_that_is_read_later_is_listed(ports: Ports) -> None:
     (line,) = lister.newest().page(ListQuestion(limit=9)).lines
     assert (line.listed.symbol, line.listed.decimals, line.market_cap) == ("New", 6, 2.0)
     assert line.listed.since == UnixS(START)
+
+    await market.learn(A, replace(facts, read_at_ms=UnixMs(START * 1000 + 3_600_000), supply=0))
+    await lister.refresh()
+    (line,) = lister.newest().page(ListQuestion(limit=9)).lines
+    assert line.market_cap is None

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from solders.hash import Hash
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import Mint, Slot, UnixMs
+from mintscope.core.market.mint_facts import ChainAccount, facts_of, metadata_address
 from mintscope.devchain.chain import Devchain
 from mintscope.devchain.live import serve
 from mintscope.devchain.svm.genesis import PAYMENT_SYMBOL
@@ -90,6 +91,21 @@ async def test_heights_and_hashes_are_those_of_the_blocks(market: Market) -> Non
     assert latest["value"]["blockhash"] == block["blockhash"]
     assert latest["value"]["lastValidBlockHeight"] == block["blockHeight"] + 150
     assert await market.call("getBlockHeight") == block["blockHeight"]
+
+
+async def test_metaplex_keeps_the_names_of_the_market(market: Market) -> None:
+    names = {}
+    for mint in map(Mint, market.chain.world.mints):
+        asked = [mint, metadata_address(mint)]
+        found = (await market.call("getMultipleAccounts", asked))["value"]
+        accounts = [
+            ChainAccount(owner=each["owner"], data=b64decode(each["data"][0])) for each in found
+        ]
+        facts = facts_of(mint, *accounts, slot=Slot(1), read_at_ms=NOW)
+        names[facts.symbol] = facts.name
+
+    assert set(names) == {token.symbol for token in market.chain.world.mints.values()}
+    assert (names["SOL"], names["USDC"], names["BONE"]) == ("Wrapped SOL", "USD Coin", "Bone")
 
 
 async def test_payments_and_blocks_agree_on_what_is_sure(market: Market) -> None:

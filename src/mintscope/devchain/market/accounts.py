@@ -1,8 +1,11 @@
-"""The accounts of the market, as JSON-RPC shows them: vaults, mints, wallets.
+"""The accounts of the market, as JSON-RPC shows them: vaults, mints and their names, wallets.
 
 They are shown as they are now, at every commitment, and no transaction of the
 virtual machine finds them: the market moves them by itself.
 """
+
+from functools import lru_cache
+from typing import Final
 
 from solders.account import Account
 from solders.pubkey import Pubkey
@@ -10,9 +13,14 @@ from solders.system_program import ID as SYSTEM
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
 from mintscope.base.solana import WSOL
+from mintscope.devchain.addresses import METAPLEX
 from mintscope.devchain.market.pool import Token
 from mintscope.devchain.market.world import World
+from mintscope.devchain.shapes.bytes import keys, string, u8
 from mintscope.devchain.transaction import OTHER_RENT, TOKEN_ACCOUNT_RENT, Holding
+
+NAMES: Final = {"SOL": "Wrapped SOL", "USDC": "USD Coin"}
+METADATA_V1: Final = 4  # the first byte of Metaplex's account `Metadata`
 
 
 def account(world: World, address: Pubkey) -> Account | None:
@@ -21,6 +29,9 @@ def account(world: World, address: Pubkey) -> Account | None:
     token = world.mints.get(key)
     if token is not None:
         return _mint(world, token)
+    named = _places_of_names(tuple(world.mints.values())).get(key)
+    if named is not None:
+        return _name(named)
     balance = world.balances.get(key)
     if balance is None:
         return None
@@ -33,6 +44,23 @@ def _mint(world: World, token: Token) -> Account:
     supply = sum(world.balances[key] for key in held)
     mint = Mint(None, supply, token.decimals, is_initialized=True)
     return Account(OTHER_RENT, bytes(mint), Pubkey.from_string(token.program))
+
+
+@lru_cache(maxsize=4)
+def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
+    """Return *tokens* by the accounts in which Metaplex keeps their names."""
+    program = Pubkey.from_string(METAPLEX)
+    seeds = {each: [b"metadata", bytes(program), keys(each.mint)] for each in tokens}
+    return {
+        str(Pubkey.find_program_address(parts, program)[0]): token for token, parts in seeds.items()
+    }
+
+
+def _name(token: Token) -> Account:
+    """Return what Metaplex keeps of *token*: its key, its authority, the mint and two texts."""
+    name = NAMES.get(token.symbol, token.symbol.capitalize())
+    data = u8(METADATA_V1) + keys(token.mint, token.mint) + string(name) + string(token.symbol)
+    return Account(OTHER_RENT, data, Pubkey.from_string(METAPLEX))
 
 
 def _tokens(holding: Holding, amount: int) -> Account:

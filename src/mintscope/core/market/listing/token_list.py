@@ -155,7 +155,8 @@ class TokenList:
     def _put_mint(self, row: int, mint: ListedMint, facts: MintFacts | None) -> None:
         self._mints[row] = mint
         if facts is not None:
-            self._columns.rows["supply"][row] = facts.supply / 10**facts.decimals
+            supply = facts.supply / 10**facts.decimals
+            self._columns.rows["supply"][row] = supply or np.nan
         self._put_line(row, search_line(mint.name, mint.symbol))
 
     def _put_line(self, row: int, line: bytes) -> None:

@@ -72,7 +72,12 @@ class ListedToken(Wire):
     volume_usd_d1: Annotated[float, about("Bought and sold within a day, US dollars.", 1250000.5)]
     swaps_d1: Annotated[int, about("Swaps of a day that set the price.", 8410)]
     market_cap_usd: Annotated[
-        float | None, about("Price times supply, US dollars; null until the supply is known.", None)
+        float | None,
+        about(
+            "Price times supply, US dollars; null until the supply is known, and where the chain"
+            " counts none, as of wrapped SOL.",
+            None,
+        ),
     ]
     ready_timeframes: Annotated[
         list[str], about("Those with enough candles for all indicators.", ["m1", "m5"])

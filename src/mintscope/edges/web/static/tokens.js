@@ -142,3 +142,8 @@ document.addEventListener("submit", async (event) => {
 for (const choice of document.querySelectorAll(".narrowing select")) {
   choice.addEventListener("change", () => choice.form.requestSubmit());
 }
+
+// Who comes back finds the choices by which the list is narrowed, not those that led away.
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll(".narrowing")) form.reset();
+});

@@ -59,7 +59,9 @@ def supply_of(facts: MintFacts) -> float:
 def _supply(facts: MintFacts) -> MintFact:
     if not facts.supply:
         return MintFact(
-            "plain", "No supply of its own", "As wrapped SOL: who wraps some, makes it."
+            "plain",
+            "The chain counts no supply",
+            "As of wrapped SOL, which is made by who wraps some; or all of it was burned.",
         )
     whole = facts.supply / 10**facts.decimals
     shown = f"{whole:,.0f}" if whole >= 1 else f"{whole:,.{DECIMALS_SHOWN}g}"
