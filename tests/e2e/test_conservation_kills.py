@@ -5,8 +5,9 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -15,11 +16,15 @@ import httpx
 import pytest
 
 from mintscope.base.clock import SystemClock
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS
+from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.processes.live_service import serve_all, serve_quiet
 from support.processes.processes import processes, start_process
 from support.scenes.live_market import SECOND
+from support.scenes.postgres import dsn_in
 from support.scenes.service import bearer, credit_token
 from support.scenes.stores import PEPPER
 
@@ -154,37 +159,56 @@ async def answering(history: History) -> None:
             await asyncio.sleep(0.01)
 
 
-def taken(folder: Path) -> dict[int, int]:
+def book_in(folder: Path, dsn: str = "") -> CreditBook | PostgresCreditBook:
+    if dsn:
+        return PostgresCreditBook(dsn, pepper=PEPPER)
+    return CreditBook(folder / "money.sqlite", pepper=PEPPER)
+
+
+def taken(book: CreditBook | PostgresCreditBook) -> dict[int, int]:
     """Return what was taken of each, once what the dead have left behind was given back."""
-    book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
     book.rest(SystemClock().now())
+    if isinstance(book, PostgresCreditBook):
+        bury(book)
     assert book.contradictions() == []
     found = {}
     for number in range(TOKENS):
         account = book.find(credit_token(number))
         assert account is not None
         found[number] = CREDITS - book.balance(account)
-    book.close()
     return found
 
 
-def issue(folder: Path) -> None:
-    book = CreditBook(folder / "money.sqlite", pepper=PEPPER)
+def bury(book: PostgresCreditBook) -> None:
+    """Let a minute pass for the database, in which it heard of no process but this *book*'s."""
+    batches = vars(vars(book)["_batches"])
+    with closing(PostgresDatabase(vars(vars(book)["_db"])["_dsn"])) as db:
+        db.execute("UPDATE credit_writer SET since = since - ?", (DEAD_MS,))
+        others = "UPDATE credit_writer SET seen_at = seen_at - ? WHERE id <> ?"
+        db.execute(others, (DEAD_MS + 1, batches["_writer"]))
+    batches["_seen_at_s"] = None
+    book.rest(SystemClock().now())
+
+
+def issue(book: CreditBook | PostgresCreditBook) -> None:
     for number in range(TOKENS):
         book.issue(credit_token(number), CREDITS, note="", at=SystemClock().now())
-    book.close()
 
 
 @pytest.mark.storm
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 async def test_a_minute_of_which_nothing_was_sent_is_given_back_after_kill_9(
-    tmp_path: Path,
+    engine: str, tmp_path: Path
 ) -> None:
-    issue(tmp_path)
-    with running(tmp_path, serve_quiet) as address:
+    dsn = dsn_in(tmp_path, ("money",)) if engine == "postgresql" else ""
+    with closing(book_in(tmp_path, dsn)) as book:
+        issue(book)
+    with running(tmp_path, partial(serve_quiet, dsn=dsn)) as address:
         told = await events(address, bearer(credit_token(0)))
     assert told == ["minute", "snapshot", "snapshot", "minute"]
     for _ in range(2):  # of the third minute nothing was sent; the second was quiet, and is over
-        assert taken(tmp_path)[0] == 4
+        with closing(book_in(tmp_path, dsn)) as book:
+            assert taken(book)[0] == 4
 
 
 @pytest.mark.storm
@@ -193,7 +217,8 @@ async def test_credits_taken_are_those_of_answers_over_kill_9(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     history, random = History(), Random(3)
-    issue(tmp_path)
+    with closing(book_in(tmp_path)) as book:
+        issue(book)
 
     for _ in range(KILLS):
         with running(tmp_path) as address:
@@ -208,6 +233,8 @@ async def test_credits_taken_are_those_of_answers_over_kill_9(
 
     assert history.met["killed"] == KILLS * CLIENTS
     assert set(history.met) == {"single", "batch", "candles", "stream", "killed"}
-    for number, credit_count in taken(tmp_path).items():
+    with closing(book_in(tmp_path)) as book:
+        left = taken(book)
+    for number, credit_count in left.items():
         least = history.told[number]
         assert least <= credit_count <= least + history.unseen[number]

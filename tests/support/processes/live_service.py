@@ -4,10 +4,9 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-
-from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
@@ -15,6 +14,9 @@ from mintscope.core.credits.debit import Debit, DebitOutcome
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.streams import streams as periods
 from mintscope.edges.server.streams.streams import Streams
+from mintscope.edges.storage.credit_ledger import GroupCreditLedger
+from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.shell.config.streams import StreamsConfig
 from mintscope.shell.wiring.api import create_api, create_server
@@ -32,34 +34,44 @@ QUIET_S = 0.1
 
 def serve_all(folder: Path, told: Connection) -> None:
     """Serve until killed."""
-    asyncio.run(_serve(folder, told.send, TRADES))
+    asyncio.run(_serve(folder, told.send, TRADES, _on_sqlite))
 
 
-def serve_quiet(folder: Path, told: Connection) -> None:
-    """Serve short minutes of a market in which nothing trades; die when it has taken the third."""
+def serve_quiet(folder: Path, told: Connection, dsn: str = "") -> None:
+    """Serve short minutes of a market in which nothing trades; die when it has taken the third.
+
+    dsn   of the credits in PostgreSQL; "": they are in the folder
+    """
     vars(periods)["PERIOD_S"] = QUIET_S
-    asyncio.run(_serve(folder, told.send, trade_count=0, ledger_of=DiesInThirdMinute))
+    asyncio.run(_serve(folder, told.send, 0, partial(_ledger_that_dies, dsn)))
 
 
-class DiesInThirdMinute(SqliteCreditLedger):
-    """Dies before anything is sent of it."""
+def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:
+    """Return one that dies in the third minute, before anything is sent of it."""
+    ledger = (
+        PostgresCreditLedger(dsn, pepper=PEPPER, clock=SystemClock()) if dsn else _on_sqlite(folder)
+    )
+    prepay, minutes_left = ledger.prepay, iter((2, 1, 0))
 
-    minutes_left = 3
-
-    @override
-    async def prepay(self, debit: Debit) -> DebitOutcome:
-        outcome = await super().prepay(debit)
-        self.minutes_left -= 1
-        if not self.minutes_left:
+    async def prepay_and_die(debit: Debit) -> DebitOutcome:
+        outcome = await prepay(debit)
+        if not next(minutes_left):
             os.kill(os.getpid(), signal.SIGKILL)
         return outcome
+
+    vars(ledger)["prepay"] = prepay_and_die
+    return ledger
+
+
+def _on_sqlite(folder: Path) -> GroupCreditLedger:
+    return SqliteCreditLedger(folder / MONEY_FILE, pepper=PEPPER, clock=SystemClock())
 
 
 async def _serve(
     folder: Path,
     tell: Callable[[int], object],
     trade_count: int,
-    ledger_of: type[SqliteCreditLedger] = SqliteCreditLedger,
+    open_ledger: Callable[[Path], GroupCreditLedger],
 ) -> None:
     clock = SystemClock()
     config = config_in(folder, api=RAISED, streams=StreamsConfig(per_account_max=1_000))
@@ -70,7 +82,7 @@ async def _serve(
     app = create_api(
         config,
         reports=reports,
-        ledger=ledger_of(folder / "money.sqlite", pepper=PEPPER, clock=clock),
+        ledger=open_ledger(folder),
         checks=[],
         merchant=None,
         accounts=None,

@@ -44,7 +44,9 @@ def _redis() -> "redis.Redis":
 
 @cache
 def _postgres() -> psycopg.Connection:
-    return psycopg.connect(dsn(), autocommit=True)
+    connection = psycopg.connect(dsn(), autocommit=True)
+    atexit.register(connection.close)
+    return connection
 
 
 def redis_store(clock: Clock | None = None) -> WindowStore:
