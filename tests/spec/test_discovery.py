@@ -121,7 +121,9 @@ async def test_the_catalogue_leads_to_what_is_there(listed: SellingApi) -> None:
     entry, mcp = (await listed.client.get("/.well-known/api-catalog")).json()["linkset"]
     assert mcp["anchor"] == f"{ORIGIN}/mcp"
     hrefs = [link["href"] for key, links in entry.items() if key != "anchor" for link in links]
+    head = await listed.client.head("/.well-known/api-catalog")
 
+    assert head.headers["link"] == '</.well-known/api-catalog>; rel="api-catalog"'
     assert {"service-desc", "service-doc", "status"} <= set(entry)
     for href in hrefs:
         assert (await listed.client.get(href.removeprefix(ORIGIN))).status_code == 200

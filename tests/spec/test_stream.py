@@ -418,6 +418,17 @@ async def test_refusals_take_nothing(
         assert await streaming.service.left(token) == 1
 
 
+async def test_as_many_mints_as_a_stream_may_have_fit_into_an_address(streaming: Streaming) -> None:
+    token = await streaming.service.issue(1)
+    mints = ["9" * 40 + f"{number:04}".replace("0", "a") for number in range(1, 51)]
+
+    response = await streaming.client.get(
+        PATH, params={"mints": ",".join(mints)}, headers=bearer(token)
+    )
+
+    assert (response.status_code, response.json()["error"]["code"]) == (404, "TOKEN_NOT_FOUND")
+
+
 async def test_stale_data_is_refused(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
     streaming.service.clock.advance(300_001)

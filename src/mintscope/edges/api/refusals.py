@@ -31,8 +31,7 @@ NOTHING_PRESENTED: Final = (
     " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
 )
 NO_CREDITS_PRESENTED: Final = (
-    "This is paid for with credits alone, sent as Authorization: Bearer svc_credit_<64 hex>; no"
-    " payment is taken for it."
+    "This is paid for with credits, sent as Authorization: Bearer svc_credit_<64 hex>."
 )
 NO_PAYMENT_PRESENTED: Final = (
     "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
@@ -49,8 +48,8 @@ ONLY_CREDITS: Final = (
     " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
 )
 FOR_CREDITS: Final = (
-    "This is paid with credits alone: buy some with POST /v1/credits/purchase?bundle=10, and send"
-    " them as Authorization: Bearer svc_credit_<64 hex>."
+    "No payment is taken for this request itself: buy credits with POST"
+    " /v1/credits/purchase?bundle=10, and send their credit token."
 )
 
 USED: Final = {

@@ -13,5 +13,5 @@ class StreamsConfig(Section):
     """Open streams in all; each is one of the connections that api.connections_max counts."""
     per_account_max: values.Count = 20
     """Open streams of one credit token, or of the account of an API key."""
-    mints_max: int = Field(default=50, ge=1, le=1_000)
+    mints_max: int = Field(default=50, ge=1, le=50)
     """Tokens of one stream."""

@@ -54,8 +54,9 @@ def test_fields_are_read_by_their_types() -> None:
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("limit=0", "limit: expected `int` >= 1"),
-        ("limit=many", "limit: expected `int`, got `str`"),
+        ("limit=0", "limit: expected an integer from 1 to 100; was '0'"),
+        ("limit=many", "limit: expected an integer from 1 to 100; was 'many'"),
+        ("from=-1", "from: expected an integer of at least 0; was '-1'"),
         ("limit=1&limit=2", "limit: expected once; was there several times"),
         ("limt=1", "expected the query fields from, limit, names, sorts, tf; was 'limt'"),
         ("tf=1h", "tf: expected one of h1, m1; was '1h'"),

@@ -38,14 +38,18 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as cause:
-        raise BadRequest(_told(str(cause), shape)) from cause
+        raise BadRequest(_told(str(cause), values, shape)) from cause
 
 
 class QueryField(NamedTuple):
-    """What a field may say: any of *values*, where they are few; a list has several."""
+    """What a field may say: any of *values*, where they are few; a list has several.
+
+    range   of an integer, in words; None where it is none
+    """
 
     values: Sequence[str]
     is_list: bool
+    range: str | None
 
 
 @cache
@@ -57,7 +61,7 @@ def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
         one = field.get("items", field)
         reference = one.get("$ref", "").rpartition("/")[2]
         values = [str(value) for value in shapes.get(reference, one).get("enum", ())]
-        found[name] = QueryField(values, is_list="items" in field)
+        found[name] = QueryField(values, is_list="items" in field, range=_range(one))
     return found
 
 
@@ -76,13 +80,23 @@ def _names(shape: type[msgspec.Struct]) -> tuple[frozenset[str], frozenset[str]]
     return frozenset(properties), frozenset(lists)
 
 
-def _told(problem: str, shape: type[msgspec.Struct]) -> str:
-    """Return what msgspec says of a value, with the field before it: `limit: expected ...`."""
+def _range(field: Mapping[str, object]) -> str | None:
+    if field.get("type") != "integer":
+        return None
+    least, most = field.get("minimum"), field.get("maximum")
+    above = "" if least is None else f" of at least {least}"
+    return f" from {least} to {most}" if least is not None and most is not None else above
+
+
+def _told(problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]) -> str:
+    """Return what is wrong with one of *values*, the field before it: `limit: expected ...`."""
     what, at, where = problem.partition(" - at `$.")
     if not at:
         return what.replace("Object missing required field", "expected the query field")
     field = where.rstrip("`").replace("[...]", "")
     known, value = query_fields(shape).get(field.partition("[")[0]), NO_SUCH.match(what)
+    if known and known.range is not None:
+        return f"{field}: expected an integer{known.range}; was {str(values[field])[:50]!r}"
     if known and known.values and value:
         return f"{field}: expected one of {', '.join(known.values)}; was {value[1][:50]}"
     return f"{field}: {what[:1].lower()}{what[1:]}"

@@ -44,14 +44,15 @@ SITEMAP: Final = "/sitemap.xml"
 WHEEL: Final = f"/client/{wheel_name(__version__)}"
 TARBALL: Final = f"/client/{tarball_name(__version__)}"
 CLIENTS: Final = (WHEEL, TARBALL)
+OF_CATALOG: Final[Header] = (b"link", f'<{CATALOG}>; rel="api-catalog"'.encode())  # RFC 9727, 2
 PATHS: Final = (OPENAPI, LLMS, SKILL, X402, CATALOG, SECURITY, ROBOTS, SITEMAP)
 
 
 class Surface:
     """A description, made and compressed when it is first asked for."""
 
-    def __init__(self, content_type: Header, write: Callable[[], bytes]) -> None:
-        self._headers = (content_type, CACHED)
+    def __init__(self, content_type: Header, write: Callable[[], bytes], *more: Header) -> None:
+        self._headers = (content_type, CACHED, *more)
         self._write = write
 
     @cached_property
@@ -109,7 +110,9 @@ class Surfaces:
                 JSON,
                 lambda: well_known.write_x402(operations, identity, self._terms, self._adverts),
             ),
-            CATALOG: Surface(LINKSET, lambda: well_known.write_catalog(identity, paths)),
+            CATALOG: Surface(
+                LINKSET, lambda: well_known.write_catalog(identity, paths), OF_CATALOG
+            ),
             ROBOTS: Surface(PLAIN, lambda: well_known.write_robots(identity)),
             SITEMAP: Surface(XML, lambda: well_known.write_sitemap(identity, described)),
         }

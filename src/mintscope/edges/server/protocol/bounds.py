@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Bounds:
     """What a client may take.
 
-    url_bytes_max                of the address in the request line
+    url_bytes_max                of the address in the request line: a stream of 50 mints fits
     headers_max                  each is worth six times its bytes in memory, and a callback
     body_pieces_max              in which a body arrives: its chunks, or its packets
     waiting_max                  requests of one connection that wait behind the one under way
@@ -19,7 +19,7 @@ class Bounds:
     """
 
     head_bytes_max: int = 16 * 1024
-    url_bytes_max: int = 2 * 1024
+    url_bytes_max: int = 2_560
     headers_max: int = 100
     body_bytes_max: int = 64 * 1024
     body_pieces_max: int = 1_024
