@@ -1,70 +1,99 @@
-"""A page of 1,000 candles for a durable debit, beside a bare server that sends the same bytes.
+"""A page of a series for a durable debit, beside a bare server that sends the same bytes.
 
 One worker each, a few keep-alive connections. The servers take turns, and the median round counts.
 
     the same   a page that was made a moment ago is given again while no slot comes
     another    of the newest candles, which are at hand: what is not folded yet is merged with them
-    older      each candle is read from SQLite and encoded
+    older      each row is read from SQLite and encoded
 """
 
 import base64
 import json
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from operator import truediv
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.figure import Figure, tell
 from bench.http import BARE, OURS, Rounds, prepare, record_answer
-from bench.peers_http.series import BEGIN_S
+from bench.peers_http.series import BEGIN_S, MINUTES
 from bench.process import Running, server_running
 from bench.turns import spread
 from mintscope.base.solana import WSOL
+from mintscope.edges.api.data.cursor import encode_cursor
+from mintscope.edges.api.data.series.wire import BeforeSwap
 
 ROUNDS: Final = 5
-ROUND_S: Final = 3.0
+ROUND_S: Final = 2.0
 CONNECTIONS: Final = 4
 TOKENS: Final = 8_000  # each is asked for less than its limit allows
-CANDLES: Final = 1_000
 FAR_S: Final = 2_000_000_000
 OLDER_S: Final = BEGIN_S + 60 * 1_100  # before what is kept of the newest
+OLDER_SLOTS: Final = range(600, MINUTES)
 ANOTHER: Final = "mintscope, each page another"
 OLDER: Final = "mintscope, each an older page"
-WHAT: Final = "GET .../candles?limit=1000, 4 connections"
 WHAT_CPU: Final = "its processor time, all threads"
+
+
+class Kind(NamedTuple):
+    """A series: its rows in a page, and what is asked for beside the same page, by number."""
+
+    name: str
+    query: str
+    rows_in: str
+    rows: int
+    others: Mapping[str, Callable[[int], str]]
+
+
+KINDS: Final = (
+    Kind(
+        "candles",
+        "tf=m1&limit=1000",
+        "candles",
+        1_000,
+        {ANOTHER: lambda n: f"&to={FAR_S + n}", OLDER: lambda n: f"&to={OLDER_S + n}"},
+    ),
+    Kind(
+        "indicators", "tf=m1&limit=1000", "points", 1_000, {ANOTHER: lambda n: f"&to={FAR_S + n}"}
+    ),
+    Kind("swaps", "limit=500", "swaps", 500, {OLDER: lambda n: f"&cursor={_before(n)}"}),
+)
 
 
 def run() -> list[Figure]:
     """Return requests per second, and the processor time of one, of ours and of the bare server."""
-    with TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        tokens = prepare(folder)[:TOKENS]
-        asked = {
-            OURS: [_request(token) for token in tokens],
-            ANOTHER: [_request(token, f"&to={FAR_S + n}") for n, token in enumerate(tokens)],
-            OLDER: [_request(token, f"&to={OLDER_S + n}") for n, token in enumerate(tokens)],
-        }
-        servers = {OURS: stack.enter_context(server_running("bench.peers_http.series", name))}
-        for who in (OLDER, ANOTHER, OURS):
-            body = record_answer(folder, servers[OURS].port, asked[who][0])
-            assert len(json.loads(body)["data"]["candles"]) == CANDLES
-        servers[BARE] = stack.enter_context(server_running("bench.peers_http.bare", name))
-        servers[ANOTHER] = servers[OLDER] = servers[OURS]
-        measured = {who: Rounds() for who in servers}
-        for number in range(ROUNDS + 1):
-            for who, server in servers.items():
-                requests = asked.get(who, asked[OURS])
-                _turn(server, requests, measured[who], is_counted=number > 0)
-    ours = measured[OURS]
+    with TemporaryDirectory() as name:
+        tokens = prepare(Path(name))[:TOKENS]
+        with server_running("bench.peers_http.series", name) as ours:
+            return [figure for kind in KINDS for figure in _measure(kind, ours, tokens)]
+
+
+def _measure(kind: Kind, server: Running, tokens: Sequence[str]) -> list[Figure]:
+    asked = {OURS: [_request(token, kind) for token in tokens]}
+    for who, more in kind.others.items():
+        asked[who] = [_request(token, kind, more(n)) for n, token in enumerate(tokens)]
+    with TemporaryDirectory() as name:
+        for requests in reversed(asked.values()):  # the bare server sends what is asked for last
+            body = record_answer(Path(name), server.port, requests[0])
+            assert len(json.loads(body)["data"][kind.rows_in]) == kind.rows
+        with server_running("bench.peers_http.bare", name) as bare:
+            servers = {OURS: server, BARE: bare} | dict.fromkeys(kind.others, server)
+            measured = {who: Rounds() for who in servers}
+            for number in range(ROUNDS + 1):
+                for who, each in servers.items():
+                    requests = asked.get(who, asked[OURS])
+                    _turn(each, requests, measured[who], is_counted=number > 0)
+    what, ours = f"GET .../{kind.name}?{kind.query}, 4 connections", measured[OURS]
     rates = [
-        _figure(WHAT, who, each.rates, ours.rates, "requests/s") for who, each in measured.items()
+        _figure(what, who, each.rates, ours.rates, "requests/s") for who, each in measured.items()
     ]
+    what = f"{kind.name}: {WHAT_CPU}"
     return rates + [
-        _figure(WHAT_CPU, who, each.cpu_us, ours.cpu_us, "us") for who, each in measured.items()
+        _figure(what, who, each.cpu_us, ours.cpu_us, "us") for who, each in measured.items()
     ]
 
 
@@ -91,11 +120,17 @@ def _figure(what: str, who: str, values: list[float], ours: list[float], unit: s
     )
 
 
-def _request(token: str, more: str = "") -> bytes:
+def _request(token: str, kind: Kind, more: str = "") -> bytes:
     return (
-        f"GET /v1/token/{WSOL}/candles?tf=m1&limit={CANDLES}{more} HTTP/1.1\r\nHost: localhost\r\n"
+        f"GET /v1/token/{WSOL}/{kind.name}?{kind.query}{more} HTTP/1.1\r\nHost: localhost\r\n"
         f"User-Agent: bench\r\nAccept: */*\r\nAuthorization: Bearer {token}\r\n\r\n"
     ).encode()
+
+
+def _before(number: int) -> str:
+    """Return a cursor, each another, behind which are rows enough of slots with one swap."""
+    leg, place = divmod(number, len(OLDER_SLOTS))
+    return encode_cursor(BeforeSwap(OLDER_SLOTS[place], 0, 0, -1, leg))
 
 
 if __name__ == "__main__":

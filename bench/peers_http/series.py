@@ -1,20 +1,22 @@
-"""mintscope's API over a market of one mint with candles, some of them not folded yet.
+"""mintscope's API over a market of one mint, some of whose swaps are not folded yet.
 
 `python -m bench.peers_http.series PORT FOLDER`
 """
 
 import sys
+from hashlib import sha512
 from pathlib import Path
 from typing import Final
 
 import uvloop
+from solders.signature import Signature as SignatureBytes
 
 from bench.peers_http.ours import OneReport, serve_app
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.base.primitives import Signature, Slot, UnixS
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.store import Change, FinalSlot, NewSlot
 from mintscope.edges.api.app import create_app
 from mintscope.edges.ingest.fold import fold_once
@@ -28,6 +30,7 @@ MINUTES: Final = 1_500
 NOT_FINAL: Final = 32
 SWAPS: Final = 10  # of the mint in each of those
 BEGIN_S: Final = 1_700_000_040
+POOL: Final = "58oQChx4yWmvKdwLLZzBi4ChoCc2fqCUWBkwMihLYQo2"
 
 
 async def fill(market: Market) -> None:
@@ -46,11 +49,20 @@ async def fill(market: Market) -> None:
 def _slot(number: int, at: int, count: int) -> NewSlot:
     price = 150 + number % 17 / 7
     swaps = [
-        PricedSwap(WSOL, n, 0, -1, 0, n % 2 == 0, 10**6 + number, price + n, 1.0, "pool")
+        PricedSwap(
+            WSOL, n, 0, -1, 0, n % 2 == 0, 10**6 + number, price + n, 1.0, POOL,
+            detail=_detail(number, n),
+        )
         for n in range(count)
-    ]
+    ]  # fmt: skip
     header = SlotHeader(Slot(number), Slot(number - 1), f"{number}", UnixS(at), 150.0, UnixS(at))
     return NewSlot(header, swaps)
+
+
+def _detail(number: int, index: int) -> SwapDetail:
+    signature = SignatureBytes.from_bytes(sha512(f"{number} {index}".encode()).digest())
+    amount = 10**9 + 7_919 * number + index
+    return SwapDetail(Signature(str(signature)), "raydium_v4", amount, 9, USDC, 150 * amount)
 
 
 async def serve(port: int, folder: Path) -> None:

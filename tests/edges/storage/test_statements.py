@@ -19,6 +19,7 @@ from mintscope.edges.storage.database import Batch, inserting, marks
 from mintscope.edges.storage.postgres.dialect import inserting_arrays, translate
 from mintscope.edges.storage.sql.history import join
 from mintscope.edges.storage.sql.market import log_reader, mints
+from mintscope.edges.storage.sql.series import reader
 from mintscope.edges.storage.sqlite.connection import open_store
 from support.scenes.postgres import dsn_in
 
@@ -112,6 +113,16 @@ def test_the_ends_of_a_long_log_are_found_without_reading_all_of_it(
     plan = [str(row[3]) for row in market.execute(f"EXPLAIN QUERY PLAN {statement}")]
 
     assert not [step for step in plan if step.startswith(("SCAN header", "USE TEMP B-TREE"))]
+
+
+def test_where_an_older_page_of_swaps_begins_is_found_by_its_slot(
+    files: list[apsw.Connection],
+) -> None:
+    _, market = files
+
+    plan = market.execute(f"EXPLAIN QUERY PLAN {reader.FROM}", {"slot": 1})
+
+    assert [row[3] for row in plan if "header_alive (slot<?)" in row[3]]
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: text_of(each).split()[0])

@@ -63,7 +63,7 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     tail: Sequence[tuple[UnixS, PricedSwap]]
 
 
-class SwapPlace(NamedTuple):
+class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):
     """Where a swap stands on the chain; places are in the order of the chain."""
 
     slot: Slot
@@ -73,7 +73,7 @@ class SwapPlace(NamedTuple):
     leg: int
 
 
-class LoggedSwap(NamedTuple):
+class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
     """A swap of the log, with its detail.
 
     time   effective, of its slot

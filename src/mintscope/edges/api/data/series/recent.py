@@ -29,7 +29,7 @@ class _Kept(NamedTuple):
 class RecentPages:
     """Gives a page again while the log stands where it stood, for KEPT_S at most.
 
-    The log says of every slot, but not of a past that is joined or of candles that are imported:
+    The log says of every slot, and when it becomes final, but not of candles that are imported:
     these are seen by then.  Up to BYTES_MAX are kept, those that were given last.
     """
 

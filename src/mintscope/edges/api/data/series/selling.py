@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,7 +14,6 @@ from mintscope.core.checkout.order import report_order
 from mintscope.core.market.log import LogTip
 from mintscope.core.market.report import ReadReport
 from mintscope.core.market.series.store import SeriesReader
-from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.data.series.newest import NewestCandles
 from mintscope.edges.api.data.series.recent import Made, RecentPages
 from mintscope.edges.api.gate import Caller, Gate
@@ -24,8 +23,6 @@ from mintscope.edges.api.wire import Wire, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
-
-SWAPS: Final = "swaps"
 
 
 def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
@@ -62,13 +59,13 @@ class SeriesShop:
     ) -> Response:
         """Return the page that *make* makes, for a credit of *caller* or a payment.
 
-        One of closed candles may have been made a moment ago; swaps become final meanwhile.
+        It may have been made a moment ago.
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
 
         async def work() -> Delivered:
             try:
-                made = await self._made(order.resource, wanted, make)
+                made = await self.recent.page(order.resource, make)
                 report = self._report(made)
                 self.freshness.expect(report)
             except ServiceError as failure:
@@ -81,11 +78,6 @@ class SeriesShop:
         request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
         body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
         return Response(200, body)
-
-    async def _made(
-        self, resource: Resource, wanted: Wanted, make: Callable[[], Awaitable[Made]]
-    ) -> Made:
-        return await (make() if wanted.kind == SWAPS else self.recent.page(resource, make))
 
     def _report(self, made: Made) -> ReadReport:
         slot, time = made.tip.slot, made.tip.time

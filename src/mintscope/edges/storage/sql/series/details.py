@@ -1,6 +1,7 @@
 """What the swaps of a row were on chain: a blob beside theirs, read for clients alone."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +13,7 @@ from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.core.market.log import PricedSwap, SwapDetail
 
 QUOTES: Final = (WSOL, USDC, USDT)  # by number: one that is added goes to the end
+TEXTS_MAX: Final = 16_384  # of signatures, 350 bytes each
 NUMBERS: Final = {mint: number for number, mint in enumerate(QUOTES)}
 _encode: Final = msgspec.msgpack.Encoder().encode
 _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
@@ -44,8 +46,14 @@ def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[Priced
 
 def _detail(row: Sequence[Any]) -> SwapDetail:
     signature, program, amount, decimals, quote, quote_amount = row
-    text = signature if isinstance(signature, str) else str(SignatureBytes(signature))
+    text = signature if isinstance(signature, str) else _text(signature)
     return SwapDetail(Signature(text), program, amount, decimals, QUOTES[quote], quote_amount)
+
+
+@lru_cache(maxsize=TEXTS_MAX)
+def _text(signature: bytes) -> str:
+    """Return *signature* in base58: it takes as long as all else of a swap together."""
+    return str(SignatureBytes.from_bytes(signature))
 
 
 def _packed(signature: Signature) -> bytes | str:

@@ -52,9 +52,10 @@ SELECT bucket, closed, acc FROM waypoint
  ORDER BY bucket
 """
 
+# The newest of the slots by a place has the greatest seq; asked for it, SQLite would walk the log.
 FROM: Final = """
 SELECT finalized_slot,
-       (SELECT max(seq) FROM header WHERE is_dead = 0 AND slot <= :slot)
+       (SELECT seq FROM header WHERE is_dead = 0 AND slot <= :slot ORDER BY slot DESC LIMIT 1)
   FROM progress
 """
 # The signs keep SQLite from beginning with the headers.
@@ -169,13 +170,15 @@ def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwa
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
-    """Yield swaps, some slots at a time: those of a busy mint are many."""
+    """Yield swaps, some slots at a time, ever more: those of a busy mint are many."""
+    slots = SLOTS_AT_ONCE
     while True:
-        rows = list(db.execute(SWAPS, bounds | {"limit": SLOTS_AT_ONCE}))
+        rows = list(db.execute(SWAPS, bounds | {"limit": slots}))
         for seq, slot, time, blob, details in rows:
             for swap in reversed(with_details(swaps_of(mint, blob), details)):
                 at = SwapPlace(slot, swap.transaction_index, swap.outer, swap.inner, swap.leg)
                 yield LoggedSwap(at, time, swap)
             bounds = bounds | {"seq": seq - 1}
-        if len(rows) < SLOTS_AT_ONCE:
+        if len(rows) < slots:
             return
+        slots *= 2
