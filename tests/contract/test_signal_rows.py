@@ -152,6 +152,42 @@ async def test_what_fired_is_told_by_the_page_and_claimed_by_its_turn(
     assert queue == Queue(waiting=0, oldest=None)
 
 
+async def test_beyond_so_many_that_wait_the_oldest_but_the_first_are_dropped(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    here, there = two
+
+    def write(rows: AccountRows) -> list[tuple[SignalId, list[FiringId]]]:
+        owner = user(rows, "one")
+        signals = [rows.signals.insert(owner, RULE, NONCE, at(0)) for _ in range(3)]
+        numbers = [
+            [rows.firings.insert(firing(each, n), at(90 - n)) for n in range(8)] for each in signals
+        ]
+        numbers[1].append(rows.firings.insert(firing(signals[1], 8), None))
+        for number in numbers[1][:2]:
+            rows.firings.update(number, delivered_at=at(1))
+        return list(zip(signals, numbers, strict=True))
+
+    (one, ones), (other, others), (third, thirds) = await here.transact(write)
+    many = [SignalId(number) for number in range(-600, 0)]  # of none of these there is anything
+
+    def drop(rows: AccountRows) -> int:
+        return rows.webhooks.drop_oldest([one, other, *many], 4, at(99), "enough")
+
+    assert await here.transact(drop) == 4 + 2
+    assert await there.transact(drop) == 0
+
+    def given_up(rows: AccountRows) -> list[FiringId]:
+        found = [rows.firings.of_signal(each, None, 99) for each in (one, other, third)]
+        ended = [each for part in found for each in part if each.given_up_at is not None]
+        assert {(each.given_up_at, each.reason) for each in ended} == {(at(99), "enough")}
+        return sorted(each.firing_id for each in ended)
+
+    assert await there.read(given_up) == [*ones[1:5], *others[3:5]]
+    queue = await there.read(lambda rows: rows.webhooks.queue())
+    assert queue == Queue(waiting=4 + 4 + len(thirds), oldest=at(0))
+
+
 async def test_a_claim_is_shared_out_among_signals(two: tuple[AccountStore, AccountStore]) -> None:
     here, _ = two
 

@@ -22,6 +22,7 @@ from mintscope.edges.web.app import FORMS
 from mintscope.edges.web.form import FIELDS_MAX
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.sections import ApiConfig, WebConfig
+from mintscope.shell.config.signals import SignalsConfig
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operating.md"
 HEADING: Final = "## What clients may take"
@@ -66,6 +67,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "sessions of an account": (SESSIONS_PER_USER_MAX,),
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
     "addresses kept of an API key": (ADDRESSES_MAX,),
+    "webhooks that wait, of an alert rule": (SignalsConfig().webhooks_waiting_max,),
 }
 
 

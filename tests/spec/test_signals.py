@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint
@@ -13,7 +14,7 @@ from mintscope.base.solana import WSOL
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.signals.evaluation import Evaluation
-from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.accounts.signals.writing import WAITING_MAX, SignalWriter
 from mintscope.core.market.signals.tracks import Tracks
 from mintscope.edges.follow.follower import look_again_soon
 from mintscope.edges.follow.watcher import Watcher
@@ -260,12 +261,50 @@ async def test_a_crossing_is_an_event(service: Service, key: str) -> None:
     assert line["firedAt"] == NOW // 1000
 
 
-def watcher_of(service: Service) -> Watcher:
+async def test_of_one_signal_so_many_webhooks_wait_and_the_oldest_is_dropped(
+    service: Service, key: str
+) -> None:
+    """Nothing is sent here, as if its receiver were down."""
+    watcher = watcher_of(service, waiting_max=3)
+    move = MOVE | {"field": "price.usd", "webhookUrl": "https://example.org/"}
+    dead, quiet = [
+        (await call(service, key, "POST", SIGNALS, each)).json()["data"]["signalId"]
+        for each in (move, move | {"webhookUrl": None})
+    ]
+    before = dropped_count()
+    await watcher.round()
+    for _ in range(9):
+        trade(service.log, Mint(WSOL))
+        await watcher.round()
+
+    path = f"{SIGNALS}/{dead}/events"
+    events = (await call(service, key, "GET", path)).json()["data"]["events"]
+    told = [(each["webhook"]["state"], each["webhook"]["reason"]) for each in events]
+    dropped = ("given_up", "3 others waited")
+    waiting = ("waiting", None)
+    assert len(told) > 4
+    assert told == [waiting, waiting, *[dropped] * (len(told) - 3), waiting]
+    assert dropped_count() == before + len(told) - 3
+    path = f"{SIGNALS}/{quiet}/events"
+    events = (await call(service, key, "GET", path)).json()["data"]["events"]
+    assert [each["webhook"] for each in events] == [None] * len(told)
+
+
+def dropped_count() -> float:
+    labels = {"outcome": "dropped"}
+    return REGISTRY.get_sample_value("mintscope_webhooks_total", labels) or 0.0
+
+
+def watcher_of(service: Service, waiting_max: int = WAITING_MAX) -> Watcher:
     clock: ManualClock = service.clock
     return Watcher(
         reader=service.log,
         writer=SignalWriter(
-            store=service.accounts.store, clock=clock, holder=b"here", emails_day_max=50
+            store=service.accounts.store,
+            clock=clock,
+            holder=b"here",
+            emails_day_max=50,
+            waiting_max=waiting_max,
         ),
         evaluation=Evaluation(tracks=Tracks(4)),
         clock=clock,

@@ -123,7 +123,7 @@ SIGNAL_EVENTS_BEHIND: Final = SetGauge(
     "mintscope_signal_events_behind", "Events of the swap log that signals have not looked at"
 )
 WEBHOOKS: Final = Counter(
-    "mintscope_webhooks_total", "Webhooks sent, by what came of it", ["outcome"]
+    "mintscope_webhooks_total", "Webhooks, by what came of each attempt, or dropped", ["outcome"]
 )
 WEBHOOKS_WAITING: Final = SetGauge(
     "mintscope_webhooks_waiting", "Webhooks neither delivered nor given up"

@@ -202,6 +202,25 @@ async def test_it_is_tried_again_for_a_day_and_then_disabled(scene: Scene) -> No
     assert await scene.emails() == [EmailKind.WEBHOOK_DISABLED]
 
 
+async def test_it_is_disabled_after_a_day_though_more_fires_than_can_wait(scene: Scene) -> None:
+    scene.receiver.answers = lambda: NotAccepted("no")
+    sender, number = scene.sender(), scene.signal.signal_id
+    while scene.clock.now() <= NOW + DAY_MS:
+        now = scene.clock.now()
+        await scene.fire()
+        await scene.store.transact(
+            lambda rows, now=now: rows.webhooks.drop_oldest([number], 2, now, "dropped")  # type: ignore[misc]
+        )
+        await send(sender)
+        scene.clock.advance(HOUR_MS)
+    reasons = Counter(each.reason for each in await scene.firings())
+    assert reasons == {"no": 2, "dropped": 23}
+    kept = await scene.signals.find(scene.user_id, number)
+    assert kept is not None
+    assert kept.webhook_failed_at == NOW + DAY_MS
+    assert await scene.emails() == [EmailKind.WEBHOOK_DISABLED]
+
+
 async def test_when_it_is_disabled_nothing_more_is_sent_until_it_is_enabled(scene: Scene) -> None:
     scene.receiver.answers = lambda: NotAccepted("gone", is_gone=True)
     await scene.fire()

@@ -15,7 +15,7 @@ import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.metrics import SIGNAL_EVENTS_BEHIND, SIGNAL_MINTS, SIGNALS_FIRED
+from mintscope.base.metrics import SIGNAL_EVENTS_BEHIND, SIGNAL_MINTS, SIGNALS_FIRED, WEBHOOKS
 from mintscope.base.primitives import Mint
 from mintscope.core.accounts.signals.evaluation import Evaluation
 from mintscope.core.accounts.signals.turn import MintBase, SignalStanding
@@ -182,7 +182,8 @@ class Watcher:
         if outcome.seq == self._seq and not (outcome.states or outcome.bases or outcome.dropped):
             return
         told = await asyncio.to_thread(packed, outcome)
-        if not await self.writer.write(told):
+        dropped = await self.writer.write(told)
+        if dropped is None:
             LOG.info("another process watches signals now")
             self._seq = None
             return
@@ -191,6 +192,9 @@ class Watcher:
         if outcome.fired:
             SIGNALS_FIRED.inc(len(outcome.fired))
             LOG.info("signals have fired", count=len(outcome.fired), slot=outcome.fired[-1].slot)
+        if dropped:
+            WEBHOOKS.labels("dropped").inc(dropped)
+            LOG.info("webhooks were dropped: too many of a signal wait", count=dropped)
 
 
 def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:

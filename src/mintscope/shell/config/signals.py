@@ -28,5 +28,7 @@ class SignalsConfig(Section):
     """Timeout of one webhook; 5 seconds later another process may send it."""
     webhook_retry_s: int = Field(default=24 * HOUR_S, ge=60, le=30 * 24 * HOUR_S)
     """How long a webhook is tried again before it is disabled."""
+    webhooks_waiting_max: int = Field(default=1_000, ge=1, le=100_000)
+    """Webhooks of one alert rule that wait; beyond it the oldest but the first are dropped."""
     webhook_loopback: bool = False
     """Send webhooks to addresses of this machine, too, in plain http: for demos and tests."""

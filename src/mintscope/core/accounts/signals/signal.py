@@ -280,5 +280,13 @@ class WebhookRows(Protocol):
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
         """Let no further attempt be made of any of a signal."""
 
+    def drop_oldest(
+        self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
+    ) -> int:
+        """Give up what waits of each of these signals beyond *waiting_max*; return how many.
+
+        The oldest go, save the very first: it tells for how long nothing was accepted.
+        """
+
     def queue(self) -> Queue:
         """Return how many wait."""

@@ -59,14 +59,14 @@ def make_watcher(
     config: SignalsConfig, reader: LogReader, store: AccountStore, clock: Clock
 ) -> Watcher:
     """Return what looks at signals."""
-    holder, emails_max = os.urandom(HOLDER_BYTES), config.emails_per_day_max
     return Watcher(
         reader=reader,
         writer=SignalWriter(
             store=store,
             clock=clock,
-            holder=holder,
-            emails_day_max=emails_max,
+            holder=os.urandom(HOLDER_BYTES),
+            emails_day_max=config.emails_per_day_max,
+            waiting_max=config.webhooks_waiting_max,
             lease_ms=int(config.takeover_s * SECOND_MS),
         ),
         evaluation=Evaluation(tracks=Tracks(config.mints_max)),

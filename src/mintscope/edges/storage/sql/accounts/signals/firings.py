@@ -1,7 +1,8 @@
 """FiringRows and WebhookRows."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, astuple
+from itertools import islice
 from typing import Final, cast
 
 from typing_extensions import override
@@ -18,6 +19,7 @@ from mintscope.core.accounts.signals.signal import (
 from mintscope.edges.storage.database import Batch, marks
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 
+NUMBERS_MAX: Final = 500  # in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
     "signal_firing",
@@ -116,6 +118,25 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
         """Let no further attempt be made of any that waits."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
+
+    def drop_oldest(
+        self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
+    ) -> int:
+        """Give up what waits of each of these signals beyond *waiting_max*; return how many."""
+        dropped, left = 0, iter(sorted(numbers))
+        while part := list(islice(left, NUMBERS_MAX)):
+            ranked = f"""
+                SELECT id, row_number() OVER (PARTITION BY signal ORDER BY id) AS place,
+                       row_number() OVER (PARTITION BY signal ORDER BY id DESC) AS newness
+                  FROM signal_firing WHERE signal IN ({marks(part)}) AND {IS_WAITING}
+            """  # noqa: S608  constants and marks
+            drop = f"""
+                UPDATE signal_firing SET given_up_at = ?, reason = ?
+                 WHERE id IN (SELECT id FROM ({ranked}) AS ranked WHERE place > 1 AND newness >= ?)
+                RETURNING id
+            """  # noqa: S608  constants and marks
+            dropped += sum(1 for _ in self._db.execute(drop, (at, reason, *part, waiting_max)))
+        return dropped
 
     def queue(self) -> Queue:
         """Return how many wait."""
