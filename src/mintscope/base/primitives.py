@@ -26,6 +26,7 @@ UnixS = NewType("UnixS", int)
 UnixMs = NewType("UnixMs", int)
 CreditAccount = NewType("CreditAccount", int)  # a value of it was found in the ledger
 
+MICRO_USD: Final = 1_000_000  # of a dollar
 MINT_LENGTH_MIN = 32
 MINT_LENGTH_MAX = 44
 PUBKEY_BYTES = 32

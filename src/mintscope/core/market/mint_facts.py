@@ -34,6 +34,9 @@ class TokenProgram(StrEnum):
     SPL_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 
 
+PROGRAM_NAMES: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "Token-2022"}
+
+
 class NotAMint(Exception):
     """The address is no mint; the message says what is there."""
 

@@ -17,7 +17,7 @@ from fractions import Fraction
 from math import isfinite
 from typing import Final, NamedTuple, TypeAlias
 
-from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.primitives import MICRO_USD, Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
 from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.swap import Oriented, QuoteKind, Swap, oriented
@@ -38,8 +38,6 @@ RATE_MIN: Final = 0.01
 RATE_MAX: Final = 1e6
 VOLUME_MAX: Final = 10**15
 DECIMALS_MAX: Final = 30
-
-MICRO_USD: Final = 1_000_000
 
 
 Agrees: TypeAlias = Callable[[str, float], bool]  # pool, price in USD

@@ -15,6 +15,7 @@ from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.checkout.checkout import Payer
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.edges.api.accounts.key_gate import NOT_IN_FORCE
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.request import Request
 
@@ -26,10 +27,6 @@ NO_BEARER: Final = (
     "expected an Authorization header: Bearer svc_credit_<64 hex>, or an API key, svc_live_<80 hex>"
 )
 NOT_ISSUED: Final = "expected a credit token, svc_credit_<64 hex>, that this service has issued"
-NOT_IN_FORCE: Final = (
-    "expected an API key, svc_live_<80 hex>, that this service has issued and that has neither"
-    " expired nor been revoked"
-)
 ONLY_CREDIT_TOKENS: Final = (
     "expected a credit token, svc_credit_<64 hex>; what an API key (svc_live_) spends is in the"
     " account of its user, whence POST /v1/account/credits/withdraw moves it to a credit token"

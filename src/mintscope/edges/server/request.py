@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope
 
-from mintscope.base.errors import PayloadTooLarge
+from mintscope.base.errors import NotFound, PayloadTooLarge
 from mintscope.edges.server.response import Header
 
 BODY_BYTES_MAX: Final = 16 * 1024
+ID_DIGITS_MAX: Final = 18  # an id fits 63 bits
 UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
 NO_PARAMS: Final[Mapping[str, str]] = {}
@@ -25,6 +26,16 @@ _numbers = count()
 def next_request_id() -> bytes:
     """Return the id of a request that begins."""
     return b"%b%08x" % (PROCESS, next(_numbers))
+
+
+def parse_id(text: str) -> int:
+    """Return the id that *text* is.
+
+    Raises    NotFound: an address with anything else leads nowhere
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
+        raise NotFound
+    return int(text)
 
 
 class ClientDisconnected(Exception):

@@ -10,6 +10,7 @@ from mintscope.edges.server.streams.outlet import Outlet
 Header = tuple[bytes, bytes]
 
 JSON: Final[Header] = (b"content-type", b"application/json")
+PLAIN: Final[Header] = (b"content-type", b"text/plain; charset=utf-8")
 NO_STORE: Final[Header] = (b"cache-control", b"no-store")
 CHUNK_S_MAX: Final = 30.0
 

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import parse_qsl
 
-from mintscope.base.errors import BadRequest, NotFound
+from mintscope.base.errors import BadRequest
 from mintscope.core.accounts.people.session import Session
-from mintscope.edges.server.request import Request
+from mintscope.edges.server.request import Request, parse_id
 
 FIELDS_MAX: Final = 50
-DIGITS_MAX: Final = 18  # an id fits 63 bits
 MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
 
@@ -76,16 +75,6 @@ def parse_form(body: bytes) -> FormData:
     if any("\0" in text for pair in pairs for text in pair):
         raise BadRequest("expected texts without NUL characters")
     return FormData(pairs)
-
-
-def parse_id(text: str) -> int:
-    """Return the id that *text* is.
-
-    Raises    NotFound: an address with anything else leads nowhere
-    """
-    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
-        raise NotFound
-    return int(text)
 
 
 def parse_place(text: str) -> int | None:

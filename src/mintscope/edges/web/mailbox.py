@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from mintscope.base.errors import NotFound
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.mail.email import Email, EmailId
-from mintscope.edges.web.form import parse_id
+from mintscope.edges.server.request import parse_id
 from mintscope.edges.web.pages.page import NoContent, Page, PageResponse, PlainText
 from mintscope.edges.web.routes import PageRequest, PageRoute, get
 

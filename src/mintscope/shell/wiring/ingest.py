@@ -14,7 +14,7 @@ import structlog
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import StoreUnavailable
-from mintscope.base.primitives import Mint, Slot
+from mintscope.base.primitives import MICRO_USD, Mint, Slot
 from mintscope.base.solana import WSOL, Source
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
@@ -42,7 +42,6 @@ __all__ = ["WrongChain", "run_ingest"]
 
 # Mainnet since October 2026.  Where slots are longer, more is read than was asked for.
 SLOT_S: Final = 0.267
-MICRO_USD: Final = 1_000_000
 
 log = structlog.get_logger()
 

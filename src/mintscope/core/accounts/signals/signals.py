@@ -10,7 +10,7 @@ from mintscope.base.limits import Limit
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.time import DAY_MS, HOUR_S
 from mintscope.core.accounts.holdings.made import MadeThing, asked_for
-from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.signals.checks import flaw_of
 from mintscope.core.accounts.signals.signal import (
     Firing,
@@ -28,7 +28,6 @@ from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import UserId
 from mintscope.core.market.signals.rule import Direction
 
-NONCE_BYTES: Final = 32
 OLD_SECRET_MS: Final = DAY_MS
 TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
 

@@ -19,11 +19,10 @@ from mintscope.edges.api.discovery.downloads.typescript import write_types
 from mintscope.edges.api.discovery.downloads.wheel import wheel_name, write_wheel
 from mintscope.edges.server.content import compress, etag_of
 from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import JSON, Header, Response
+from mintscope.edges.server.response import JSON, PLAIN, Header, Response
 from mintscope.edges.server.routes import Route
 
 MARKDOWN: Final[Header] = (b"content-type", b"text/markdown; charset=utf-8")
-PLAIN: Final[Header] = (b"content-type", b"text/plain; charset=utf-8")
 XML: Final[Header] = (b"content-type", b"application/xml; charset=utf-8")
 LINKSET: Final[Header] = (
     b"content-type",

@@ -22,10 +22,9 @@ from mintscope.edges.api.holdings.body import read_body
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.api.wire import success
 from mintscope.edges.api.x402 import idempotency_key
-from mintscope.edges.server.request import Request
+from mintscope.edges.server.request import Request, parse_id
 from mintscope.edges.server.response import Response
 
-ID_DIGITS_MAX: Final = 18
 TOO_MANY_LISTS: Final = f"expected at most {WATCHLISTS_MAX} watchlists: delete one before"
 TOO_MANY_MINTS: Final = f"expected at most {WATCHED_MAX} mints on a watchlist: remove one before"
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
@@ -130,7 +129,4 @@ async def _name(request: Request) -> str:
 
 
 def _watchlist_id(request: Request) -> WatchlistId:
-    text = request.path_params["groupId"]
-    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
-        raise NotFound
-    return WatchlistId(int(text))
+    return WatchlistId(parse_id(request.path_params["groupId"]))

@@ -38,7 +38,7 @@ from mintscope.edges.api.holdings.wire import (
 from mintscope.edges.api.wire import success
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.rate_limit import RateLimit
-from mintscope.edges.server.request import Request
+from mintscope.edges.server.request import Request, parse_id
 from mintscope.edges.server.response import Response
 
 NOT_ISSUED: Final = "creditToken: expected a credit token that this service has issued"
@@ -50,7 +50,6 @@ TOO_FEW: Final = (
     "expected at least one credit to move, and as many as were asked for; fewer are there"
 )
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was moved."
-ID_DIGITS_MAX: Final = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +130,7 @@ def _holdings(holder: Holder, holdings: Holdings) -> AccountHoldings:
 
 
 def _key_id(request: Request) -> KeyId:
-    text = request.path_params["keyId"]
-    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
-        raise NotFound
-    return KeyId(int(text))
+    return KeyId(parse_id(request.path_params["keyId"]))
 
 
 def _count(credit_count: int | msgspec.UnsetType) -> int | None:

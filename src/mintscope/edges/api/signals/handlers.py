@@ -38,10 +38,9 @@ from mintscope.edges.api.signals.wire import (
 from mintscope.edges.api.wire import success
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.rate_limit import RateLimit
-from mintscope.edges.server.request import Request
+from mintscope.edges.server.request import Request, parse_id
 from mintscope.edges.server.response import Response
 
-ID_DIGITS_MAX: Final = 18
 NO_MORE: Final = "expected at most {most} signals: delete one before"
 NO_MORE_OF_ALL: Final = "There are as many signals as this service looks at."
 NO_MORE_MINTS: Final = "The signals of this service look at as many tokens as they can."
@@ -170,7 +169,4 @@ class SignalRoutes:
 
 
 def _signal_id(request: Request) -> SignalId:
-    text = request.path_params["signalId"]
-    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
-        raise NotFound
-    return SignalId(int(text))
+    return SignalId(parse_id(request.path_params["signalId"]))

@@ -6,10 +6,9 @@ from typing import Final
 from mintscope.base.primitives import Mint
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.listing.names import cleaned
-from mintscope.core.market.mint_facts import MintFacts, TokenProgram
+from mintscope.core.market.mint_facts import PROGRAM_NAMES, MintFacts
 from mintscope.edges.api.tokens.wire import Metadata
 
-PROGRAMS: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "Token-2022"}
 BPS_PER_PERCENT: Final = 100
 
 
@@ -34,7 +33,7 @@ def metadata_of(mint: Mint, facts: MintFacts) -> Metadata:
 
 
 def _in_words(facts: MintFacts) -> Iterator[str]:
-    yield f"It is a mint of the program {PROGRAMS[facts.program]}."
+    yield f"It is a mint of the program {PROGRAM_NAMES[facts.program]}."
     if facts.mint_authority is None:
         yield "No more can be made: it has no mint authority."
     else:

@@ -4,14 +4,13 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from mintscope.base.primitives import about
+from mintscope.base.primitives import MICRO_USD, about
 from mintscope.base.solana import WSOL
 from mintscope.core.market.listing.listed import ListLine, Sort
 from mintscope.core.market.report import Price
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
 from mintscope.edges.api.wire import Wire
 
-MICRO_USD: Final = 1_000_000
 PAGE_MAX: Final = 100
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.base.http import open_client, read_body
-from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.primitives import MICRO_USD, Mint, UnixS
 from mintscope.base.solana import SourceError
 from mintscope.core.market.history.imports import ImportedCandle
 from mintscope.core.market.timeframe import Timeframe
@@ -25,7 +25,6 @@ TIMEOUT_S: Final = 20.0
 CANDLES_A_CALL: Final = 1_000
 CALLS_MAX: Final = 200
 PAUSE_S: Final = 2.5  # 30 calls a minute are allowed
-MICRO_USD: Final = 1_000_000
 HOW: Final = {
     Timeframe.M1: ("minute", 1),
     Timeframe.M5: ("minute", 5),

@@ -10,9 +10,10 @@ from mintscope.base.limits import Denied, Limiter
 from mintscope.core.accounts.signals.signal import Signal, SignalDenied, SignalId, SignalRule
 from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.user import UserId
+from mintscope.edges.server.request import parse_id
 from mintscope.edges.web.alerts import words
 from mintscope.edges.web.alerts.form import FIRST, filled, parse_alert, values_of
-from mintscope.edges.web.form import InvalidForm, parse_id, sentence
+from mintscope.edges.web.form import InvalidForm, sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.tokens.lines import ShownToken

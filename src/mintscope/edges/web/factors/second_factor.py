@@ -9,8 +9,9 @@ from mintscope.core.accounts.factors.factors import Factors
 from mintscope.core.accounts.factors.passkeys import NAME_LENGTH_MAX, PasskeyRefused
 from mintscope.core.accounts.factors.rows import Passkey, PasskeyId
 from mintscope.core.accounts.factors.totp import app_address, secret_text
+from mintscope.edges.server.request import parse_id
 from mintscope.edges.web.factors.qr import qr_code
-from mintscope.edges.web.form import parse_id, sentence
+from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 

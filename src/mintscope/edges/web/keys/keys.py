@@ -18,7 +18,8 @@ from mintscope.core.accounts.keys.api_key import (
 from mintscope.core.accounts.keys.api_keys import ApiKeys, TooManyKeys
 from mintscope.core.accounts.keys.scope import AREAS, in_order
 from mintscope.core.accounts.signups.exchange import IssuedKey
-from mintscope.edges.web.form import InvalidForm, parse_id
+from mintscope.edges.server.request import parse_id
+from mintscope.edges.web.form import InvalidForm
 from mintscope.edges.web.keys import words
 from mintscope.edges.web.keys.key_form import blank, filled, parse_cap, parse_name, parse_new_key
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect

@@ -17,7 +17,7 @@ from mintscope.base.foreign import visible
 from mintscope.base.time import iso_time
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.market.updates.server_sent import CONTENT_TYPE
-from mintscope.edges.server.response import NO_STORE, Header, PushedResponse, Response
+from mintscope.edges.server.response import NO_STORE, PLAIN, Header, PushedResponse, Response
 from mintscope.edges.server.streams.outlet import Outlet
 from mintscope.edges.web.figures.numbers import dollars, percent, price, short_price
 from mintscope.edges.web.figures.sparkline import sparkline
@@ -49,7 +49,6 @@ EVENTS: Final[tuple[Header, ...]] = (
     (b"content-type", CONTENT_TYPE),
     (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
 )
-PLAIN: Final[Header] = (b"content-type", b"text/plain; charset=utf-8")
 YEAR_S: Final = 365 * 86_400
 POLICY: Final = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"

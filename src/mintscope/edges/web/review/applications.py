@@ -21,7 +21,8 @@ from mintscope.core.accounts.keys.scope import (
 )
 from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.reviews import Reviews
-from mintscope.edges.web.form import InvalidForm, parse_id, parse_place, sentence
+from mintscope.edges.server.request import parse_id
+from mintscope.edges.web.form import InvalidForm, parse_place, sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 

@@ -18,7 +18,8 @@ from mintscope.core.market.history.asking import (
     HistoryAsks,
 )
 from mintscope.core.market.store import Tracking
-from mintscope.edges.web.form import InvalidForm, parse_id, sentence
+from mintscope.edges.server.request import parse_id
+from mintscope.edges.web.form import InvalidForm, sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, NoContent, Page, PageResponse, Redirect
 from mintscope.edges.web.review.operations import TOKENS, OperationParts
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post

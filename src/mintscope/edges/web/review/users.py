@@ -9,7 +9,8 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
-from mintscope.edges.web.form import parse_id, parse_place, sentence
+from mintscope.edges.server.request import parse_id
+from mintscope.edges.web.form import parse_place, sentence
 from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 

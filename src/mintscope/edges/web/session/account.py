@@ -8,7 +8,8 @@ from mintscope.core.accounts.people.password import WeakPassword
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import SessionId
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.web.form import parse_id, sentence
+from mintscope.edges.server.request import parse_id
+from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import START, Access, PageRequest, PageRoute, get, post, shows
 

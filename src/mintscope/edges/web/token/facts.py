@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from mintscope.core.market.mint_facts import MintFacts, TokenProgram
+from mintscope.core.market.mint_facts import PROGRAM_NAMES, MintFacts
 
-PROGRAMS: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "Token-2022"}
 PERCENT: Final = 100  # hundredths of a percent in one
 DECIMALS_SHOWN: Final = 2
 
@@ -47,7 +46,7 @@ def facts_in_words(facts: MintFacts) -> Iterator[MintFact]:
             facts.permanent_delegate,
         )
     yield MintFact(
-        "plain", PROGRAMS[facts.program], f"The token program. {facts.decimals} decimals."
+        "plain", PROGRAM_NAMES[facts.program], f"The token program. {facts.decimals} decimals."
     )
 
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from mintscope.base.errors import InvalidTokenAddress, NotFound
-from mintscope.base.primitives import Mint, UnixS, parse_mint
+from mintscope.base.primitives import MICRO_USD, Mint, UnixS, parse_mint
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.listing.listed import ListPlace, ListQuestion, Sort
 from mintscope.core.market.listing.names import cleaned
@@ -17,7 +17,6 @@ from mintscope.edges.web.form import FormData
 PATH: Final = "/tokens"
 PAGE_LENGTH: Final = 50
 WATCHED_SHOWN: Final = 12  # on the first page
-MICRO_USD: Final = 1_000_000
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
 SORTS: Final = {

@@ -15,7 +15,8 @@ from mintscope.core.accounts.holdings.watchlists import (
     WatchlistId,
 )
 from mintscope.core.market.listing.listed import ListQuestion
-from mintscope.edges.web.form import parse_id, sentence
+from mintscope.edges.server.request import parse_id
+from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.tokens.lines import ShownToken, TokenLines

@@ -1,9 +1,10 @@
 """`mintscope programs`: which programs are read as swaps, and what was seen and not read."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from mintscope.base.primitives import MICRO_USD
 from mintscope.core.dex.programs import BY_ADDRESS
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import AsJson, print_rows
@@ -11,8 +12,6 @@ from mintscope.shell.cli.stores import with_market
 from mintscope.shell.wiring.decoding import programs_read
 
 app = typer.Typer()
-
-MICRO_USD: Final = 1_000_000
 
 
 @app.command()

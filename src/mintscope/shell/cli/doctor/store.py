@@ -11,6 +11,7 @@ from mintscope.base.errors import (
     UnusablePepper,
     UnusableStore,
 )
+from mintscope.base.primitives import MICRO_USD
 from mintscope.base.time import DAY_S
 from mintscope.core.dex.outcome import QuarantineReason
 from mintscope.core.market.store import UNKNOWN_PROGRAM, MarketOverview, NotRead
@@ -29,7 +30,6 @@ from mintscope.shell.wiring.stores import (
 
 UNREAD_SHOWN_MAX: Final = 5
 NOT_READ_MAX: Final = 10_000
-MICRO_USD: Final = 1_000_000
 GIB: Final = 1024**3
 # Of a candle with its indexes and what is free between them, measured.
 FILE_CANDLE_BYTES: Final = 120

@@ -8,7 +8,7 @@ import typer
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import InvalidTokenAddress
-from mintscope.base.primitives import Mint, UnixS, parse_mint
+from mintscope.base.primitives import MICRO_USD, Mint, UnixS, parse_mint
 from mintscope.base.solana import SourceError
 from mintscope.base.time import DAY_S, SECOND_MS
 from mintscope.core.market.history.imports import CannotImport, ImportedCandle, expect_candle
@@ -27,7 +27,6 @@ COLUMNS: Final = ("t", "open", "high", "low", "close", "volume")
 CANDLES_MAX: Final = 200_000
 TIME_MAX: Final = 1 << 33
 VOLUME_USD_MAX: Final = 1e9
-MICRO_USD: Final = 1_000_000
 
 CandleFile = Annotated[
     Path | None,

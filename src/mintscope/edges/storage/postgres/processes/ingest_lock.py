@@ -20,20 +20,18 @@ from mintscope.edges.storage.postgres.connection import (
     STATEMENT_MS,
     WriteLock,
 )
+from mintscope.edges.storage.postgres.processes.locks import TRY, SessionLock
 
 SILENT_MS_MAX: Final = 3_000
 HEARTBEAT_S: Final = 1.0
 ANSWER_S: Final = 3.0
 LOOK_AGAIN_S: Final = 0.5
-# Another number than those of the transactions' locks.
-SESSION_LOCK: Final = 100
 
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false),
        set_config('idle_session_timeout', %s, false),
        set_config('idle_in_transaction_session_timeout', %s, false)
 """
-TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 WAIT_FOR_WRITERS: Final = "SELECT pg_advisory_xact_lock(hashtext(current_schema()), %s)"
 TAKE_OVER: Final = "UPDATE ingest_epoch SET epoch = epoch + 1 RETURNING epoch"
 
@@ -72,9 +70,9 @@ class IngestLock:
 
     async def _acquire(self) -> None:
         await self._connect()
-        if not await self._ask(TRY, SESSION_LOCK):
+        if not await self._ask(TRY, SessionLock.INGESTING):
             log.info("ingest_stands_by")
-            while not await self._ask(TRY, SESSION_LOCK):  # noqa: ASYNC110 - only asking tells
+            while not await self._ask(TRY, SessionLock.INGESTING):  # noqa: ASYNC110 - only asking tells
                 await asyncio.sleep(LOOK_AGAIN_S)
         await self._ask("BEGIN")
         # A transaction of the holder before may not be over: what it writes comes first.

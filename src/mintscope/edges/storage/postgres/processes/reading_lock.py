@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from mintscope.edges.storage.postgres.processes.locks import SessionLock
 from mintscope.edges.storage.postgres.processes.session import session
 
-READING: Final = 103  # beside those of services.py
 # A machine that is gone answers no probe: the server then ends the session within a minute.
 TRY: Final = """
 SELECT set_config('tcp_keepalives_idle', '30', false),
@@ -23,5 +23,5 @@ def reading(dsn: str) -> Iterator[bool]:
     Raises StoreUnavailable.
     """
     with session(dsn) as connection:
-        row = connection.execute(TRY, (READING,)).fetchone()
+        row = connection.execute(TRY, (SessionLock.READING_A_PAST,)).fetchone()
         yield row is not None and bool(row[-1])

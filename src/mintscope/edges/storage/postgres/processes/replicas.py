@@ -6,10 +6,9 @@ from typing import Any, Final
 from psycopg import AsyncConnection
 
 from mintscope.base.errors import UnusableStore
-from mintscope.edges.storage.postgres.processes.services import SERVING
+from mintscope.edges.storage.postgres.processes.locks import TRY, SessionLock
 
 HASHED: Final = "sha256:"
-IS_FIRST: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
 KEPT: Final = "SELECT name, value FROM replica_settings"
@@ -22,14 +21,14 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
     settings   by name; what begins with `sha256:` is a secret, and is not told
     Raises     UnusableStore if those that run have others
     """
-    if await _asked(connection, IS_FIRST, SERVING):
+    if await _asked(connection, TRY, SessionLock.SERVING):
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
             await connection.cursor().executemany(KEEP, sorted(settings.items()))
-        await _asked(connection, SHARE, SERVING)
-        await _asked(connection, LET_GO, SERVING)
+        await _asked(connection, SHARE, SessionLock.SERVING)
+        await _asked(connection, LET_GO, SessionLock.SERVING)
         return
-    await _asked(connection, SHARE, SERVING)
+    await _asked(connection, SHARE, SessionLock.SERVING)
     rows = await (await connection.execute(KEPT)).fetchall()
     if told := differences(dict(rows), settings):
         raise UnusableStore(f"expected the settings of the api processes that run: {told}")

@@ -6,13 +6,9 @@ from typing import Final
 
 from mintscope.edges.storage.copying.table import CannotCopy
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.processes.locks import TRY, SessionLock
 from mintscope.edges.storage.postgres.processes.session import session
 
-# Beside that of ingest, which one holds alone.
-SERVING: Final = 101
-INGESTING: Final = 100
-AUDITING: Final = 102
-TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 LET_GO: Final = "SELECT pg_advisory_unlock_all()"
 # One that is frozen or cut off loses it; who audits asks every few seconds.
 BE_AUDITOR: Final = """
@@ -24,7 +20,7 @@ SILENT_MS_MAX: Final = 60_000
 
 def is_auditor(db: PostgresDatabase) -> bool:
     """Say whether *db* is that of the one process that audits; it is, until its connection ends."""
-    _, is_first = db.execute(BE_AUDITOR, (AUDITING, f"{SILENT_MS_MAX}")).get
+    _, is_first = db.execute(BE_AUDITOR, (SessionLock.AUDITING, f"{SILENT_MS_MAX}")).get
     return bool(is_first)
 
 
@@ -32,7 +28,7 @@ def is_auditor(db: PostgresDatabase) -> bool:
 def expecting_no_process(dsn: str) -> Iterator[None]:
     """Keep processes from serving during the block.  Raises CannotCopy while one does."""
     with session(dsn) as connection:
-        for lock, name in ((INGESTING, "ingest"), (SERVING, "api")):
+        for lock, name in ((SessionLock.INGESTING, "ingest"), (SessionLock.SERVING, "api")):
             row = connection.execute(TRY, (lock,)).fetchone()
             if row is None or not row[0]:
                 raise CannotCopy(f"expected no mintscope {name} on this database; one is running")
