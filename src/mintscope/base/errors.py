@@ -96,7 +96,7 @@ class MissingToken(ServiceError, code=ErrorCode.MISSING_TOKEN):
 
 
 class InvalidToken(ServiceError, code=ErrorCode.INVALID_TOKEN):
-    """The bearer value is not a credit token that exists."""
+    """The bearer value is no credential that is in force here."""
 
 
 class PaymentRequired(ServiceError, code=ErrorCode.PAYMENT_REQUIRED):
