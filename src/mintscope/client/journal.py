@@ -112,7 +112,7 @@ class Journal:
         self._sent[sent.key] = sent
 
     def finish(self, key: str) -> None:
-        """ApiCall the payment of *key* answered; its file stays until `tidy`."""
+        """Call the payment of *key* answered; its file stays until `tidy`."""
         if self._forget(key) and self._folder is not None:
             self._finished.append(key)
 

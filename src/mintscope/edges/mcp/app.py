@@ -67,7 +67,7 @@ class McpEndpoint:
                 self._is_ready.clear()
 
     async def answer(self, request: Request) -> Response:
-        """ApiAnswer one message.  Raises ServiceUnavailable while the package cannot be used."""
+        """Answer one message.  Raises ServiceUnavailable while the package cannot be used."""
         self._is_wanted.set()
         body = await request.body()
         try:

@@ -34,7 +34,7 @@ class NoService(Exception):
 
 
 async def bridge(url: str, headers: Mapping[str, str]) -> None:
-    """ApiAnswer on standard output what comes on standard input, until that ends.
+    """Answer on standard output what comes on standard input, until that ends.
 
     url       of the service's MCP endpoint
     headers   sent with every request
