@@ -187,6 +187,22 @@ async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, ke
     assert (await account(service, key))["keys"][0]["monthCreditsMax"] == 0
 
 
+async def test_a_key_cannot_get_around_its_cap_by_a_credit_token(
+    service: Service, key: str
+) -> None:
+    await post(service, key, DEPOSIT, {"creditToken": await service.issue(5)})
+    sent_key = {"idempotency_key": "a-key-that-is-hard-to-guess"}
+    drawn = await post(service, key, WITHDRAW, {"credits": 1}, **sent_key)
+    key_id = (await account(service, key))["keys"][0]["keyId"]
+    cap, path = {"monthCreditsMax": 1_000}, f"/v1/account/keys/{key_id}"
+    await service.client.patch(path, json=cap, headers=bearer(key))
+
+    assert refusal(await post(service, key, WITHDRAW, {"credits": 1})) == (403, "OWNER_ONLY")
+    assert (await account(service, key))["balance"] == 4
+    again = await post(service, key, WITHDRAW, {"credits": 1}, **sent_key)
+    assert again.json()["data"]["token"] == drawn.json()["data"]["token"]
+
+
 async def test_a_key_of_another_user_is_not_there(service: Service, key: str) -> None:
     service.clock.advance(HOUR_MS)
     other = await Agent(service, "other@example.org").key(Scope.TRADE_WRITE)

@@ -36,7 +36,9 @@ NO_CREDITS_PRESENTED: Final = (
 NO_PAYMENT_PRESENTED: Final = (
     "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
 )
-NO_CREDIT_LEFT: Final = "The credit token is valid and holds no credits; nothing was charged."
+NO_CREDIT_LEFT: Final = (
+    "The credential is valid, and its balance is 0 credits; nothing was charged."
+)
 TOO_FEW: Final = "This costs {} credits, and {} are left; nothing was charged."
 CAPPED: Final = (
     "The owner of this API key lets it spend so many credits in a calendar month and no more:"

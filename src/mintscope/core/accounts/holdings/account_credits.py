@@ -31,6 +31,7 @@ class MoveDenied(Enum):
 
     TOO_FEW = auto()  # fewer are there than were asked for, or none
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
+    CAPPED = auto()  # the key that asks has a cap, which what it took out would get around
 
 
 class CapDenied(Enum):
@@ -120,18 +121,33 @@ class AccountCredits:
         )
 
     async def withdraw(
-        self, user_id: UserId, credit_count: int | None, key: str | None
+        self,
+        user_id: UserId,
+        credit_count: int | None,
+        key: str | None,
+        *,
+        asked_by: KeyId | None = None,
     ) -> Withdrawn | MoveDenied:
         """Move *credit_count* credits of the account to a new credit token; as `deposit`.
 
         With the same *key* the same credit token is returned again.
+
+        asked_by    the API key that asks; None: the user, who has no cap
         """
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
         token = self.secrets.withdrawn_token(user_id, sent_key)
         opening = self.secrets.hash(token), hint(token)
         key_hash, now = self.secrets.request_hash(sent_key, user_id), self.clock.now()
         moved = await self.store.transact(
-            lambda rows: _withdraw(rows, user_id, credit_count, opening, key_hash=key_hash, at=now)
+            lambda rows: _withdraw(
+                rows,
+                user_id,
+                credit_count,
+                opening,
+                asked_by=asked_by,
+                key_hash=key_hash,
+                at=now,
+            )
         )
         return moved if isinstance(moved, MoveDenied) else Withdrawn(token, *moved)
 
@@ -219,6 +235,7 @@ def _withdraw(  # noqa: PLR0913 - one argument for each part
     credit_count: int | None,
     opening: tuple[CredentialHash, str],
     *,
+    asked_by: KeyId | None,
     key_hash: CredentialHash | None,
     at: UnixMs,
 ) -> tuple[int, int] | MoveDenied:
@@ -227,6 +244,9 @@ def _withdraw(  # noqa: PLR0913 - one argument for each part
     before = None if key_hash is None else rows.moves.find(key_hash)
     if before is None:
         held = rows.moves.hold(account, account)
+        asking = None if asked_by is None else rows.api_keys.get(asked_by)
+        if asking is not None and asking.month_credits_max is not None:
+            return MoveDenied.CAPPED
         wanted = held if credit_count is None else credit_count
         if not 1 <= wanted <= held:
             return MoveDenied.TOO_FEW

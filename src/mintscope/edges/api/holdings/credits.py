@@ -49,6 +49,10 @@ LOOSER: Final = (
 TOO_FEW: Final = (
     "expected at least one credit to move, and as many as were asked for; fewer are there"
 )
+CAPPED: Final = (
+    "A key that has a cap moves no credits out of the account: it could spend them without its cap."
+    " Use a key without one, or have its owner remove the cap under Settings > API keys."
+)
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was moved."
 
 
@@ -100,7 +104,9 @@ class AccountCreditRoutes:
         holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
         asked, key = await read_body(request, WithdrawalOrder), idempotency_key(request)
         await self.withdrawals.pass_through(request, f"user {holder.key.user_id}")
-        moved = await self.credits.withdraw(holder.key.user_id, _count(asked.credits), key)
+        moved = await self.credits.withdraw(
+            holder.key.user_id, _count(asked.credits), key, asked_by=holder.key.key_id
+        )
         if isinstance(moved, MoveDenied):
             _refuse(moved)
         receipt = WithdrawalReceipt(
@@ -140,4 +146,6 @@ def _count(credit_count: int | msgspec.UnsetType) -> int | None:
 def _refuse(denied: MoveDenied) -> NoReturn:
     if denied is MoveDenied.KEY_USED:
         raise IdempotencyKeyUsed(KEY_USED)
+    if denied is MoveDenied.CAPPED:
+        raise OwnerOnly(CAPPED)
     raise InsufficientCredits(TOO_FEW)

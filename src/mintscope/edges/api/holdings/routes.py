@@ -72,7 +72,8 @@ def _of_credits(held: AccountCreditRoutes) -> list[Operation]:
         Operation(
             "POST", "/v1/account/credits/withdraw", held.withdraw_credits, wire.WithdrawalReceipt,
             "Move credits of the account to a new credit token",
-            description=texts.WITHDRAW, takes_key=True, refusals=MOVE, status=201,
+            description=texts.WITHDRAW, takes_key=True,
+            refusals=(*MOVE, ErrorCode.OWNER_ONLY), status=201,
             proofs=KEY, body=wire.WithdrawalOrder,
         ),
     ]

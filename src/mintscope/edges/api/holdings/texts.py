@@ -17,7 +17,8 @@ DEPOSIT: Final = (
 )
 WITHDRAW: Final = (
     "Moves credits of the account of the API key to a new credit token, which the answer shows."
-    " With an Idempotency-Key a repeated request returns the same token again. Costs nothing."
+    " A key that has a cap cannot. With an Idempotency-Key a repeated request returns the same"
+    " token again. Costs nothing."
 )
 WALLETS: Final = (
     "Returns the wallets whose owner has proven to be the user of the API key. Costs nothing."
