@@ -19,7 +19,7 @@ from mintscope.core.payments.protocol.memo import (
     quoted_at,
     write_memo,
 )
-from mintscope.core.payments.protocol.requirement import Aisle, Resource, aisle_of
+from mintscope.core.payments.protocol.requirement import Resource, ResourceKind, kind_of
 from support.scenes.payments.payment_build import TERMS
 
 KEY: Final = b"k" * 32
@@ -64,30 +64,33 @@ def test_a_quote_is_for_exactly_this(change: dict[str, Any]) -> None:
         ("/else?a/b/c", "/else"),
     ],
 )
-def test_a_quote_tells_its_aisle_where_the_resource_is_not_known(resource: str, path: str) -> None:
+def test_a_quote_tells_its_kind_where_the_resource_is_not_known(resource: str, path: str) -> None:
     bound = BOUND | {"resource": Resource(resource)}
     memo = write_memo(KEY, now=NOW, nonce=bytes(8), **bound).encode()
-    assert aisle_of(Resource(resource)) == Aisle(path)
+    assert kind_of(Resource(resource)) == ResourceKind(path)
 
     def flaw(**changes: Any) -> Flaw | None:
-        asked = bound | {"resource": Aisle(path), "now": NOW} | changes
+        asked = bound | {"resource": ResourceKind(path), "now": NOW} | changes
         return find_flaw(KEY, memo, **asked)
 
     assert flaw() is None
     assert flaw(now=UnixMs(NOW + VALID_S * 1000 + 1)) is Flaw.EXPIRED
     others: list[dict[str, Any]] = [
-        {"resource": Aisle("/v1/other")},
-        {"resource": Aisle("/v1")},
+        {"resource": ResourceKind("/v1/other")},
+        {"resource": ResourceKind("/v1")},
         {"resource": Resource(path + "/other")},
         {"amount": 2_501},
         {"terms": replace(TERMS, pay_to=Wallet("other"))},
     ]
     for changes in others:
         assert flaw(**changes) is Flaw.FORGED
-    assert find_flaw(b"x" * 32, memo, now=NOW, **(bound | {"resource": Aisle(path)})) is Flaw.FORGED
+    assert (
+        find_flaw(b"x" * 32, memo, now=NOW, **(bound | {"resource": ResourceKind(path)}))
+        is Flaw.FORGED
+    )
 
 
-def test_quotes_of_before_aisles_stay_good() -> None:
+def test_quotes_of_before_kinds_stay_good() -> None:
     """They are on chain for ever."""
     head = b"\x01" + (NOW // 1000 + VALID_S).to_bytes(4) + b"12345678"
     bound = ["/v1/a", 2_500, TERMS.network, TERMS.asset, TERMS.pay_to]
@@ -96,7 +99,10 @@ def test_quotes_of_before_aisles_stay_good() -> None:
 
     assert find_flaw(KEY, memo, now=NOW, **BOUND) is None
     assert find_flaw(KEY, memo, now=NOW, **(BOUND | {"amount": 1})) is Flaw.FORGED
-    assert find_flaw(KEY, memo, now=NOW, **(BOUND | {"resource": Aisle("/v1/a")})) is Flaw.FORGED
+    assert (
+        find_flaw(KEY, memo, now=NOW, **(BOUND | {"resource": ResourceKind("/v1/a")}))
+        is Flaw.FORGED
+    )
 
 
 def test_another_key_writes_other_quotes() -> None:

@@ -13,12 +13,12 @@ from mintscope.core.market.series.candles import WIDTHS
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.core.payments.books.orphans import SoldItem
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle
-from mintscope.core.payments.protocol.requirement import Aisle, Requirement, Resource
+from mintscope.core.payments.protocol.requirement import Requirement, Resource, ResourceKind
 from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
 from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
 from mintscope.edges.api.wire import AcceptedAsset, HowToPay
 
-TOKEN_AISLE: Final = Aisle("/v1/token")  # reports, and pages of series: each costs one credit
+TOKEN_KIND: Final = ResourceKind("/v1/token")  # reports, and pages of series: each costs one credit
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
@@ -72,7 +72,7 @@ def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
         yield SoldItem(report_resource(mint), 1)
         for page in NEWEST_PAGES:
             yield SoldItem(Resource(f"/v1/token/{mint}{page}"), 1)
-    yield SoldItem(TOKEN_AISLE, 1)
+    yield SoldItem(TOKEN_KIND, 1)
 
 
 def how_to_pay(merchant: Merchant, order: Order, requirements: Sequence[Requirement]) -> HowToPay:

@@ -15,23 +15,27 @@ from mintscope.core.accounts.audit import Actor
 from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, Envelope, open_envelope
 from mintscope.core.payments.protocol.memo import find_flaw
 from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.protocol.requirement import Aisle, Resource, Terms
+from mintscope.core.payments.protocol.requirement import Resource, ResourceKind, Terms
 from mintscope.core.payments.protocol.verify import Asked, Verified, find_memo, transferred, verify
 
 
 class SoldItem(NamedTuple):
     """Something that was sold, and the credits that are worth as much.
 
-    resource    an aisle: whatever is sold there
+    resource    a kind: whatever of it is sold
     """
 
-    resource: Resource | Aisle
+    resource: Resource | ResourceKind
     credit_count: int
 
     @property
     def name(self) -> Resource:
-        """Return what was bought, or the path of its aisle where no more is known."""
-        return Resource(self.resource.path) if isinstance(self.resource, Aisle) else self.resource
+        """Return what was bought, or the path of its kind where no more is known."""
+        return (
+            Resource(self.resource.path)
+            if isinstance(self.resource, ResourceKind)
+            else self.resource
+        )
 
 
 class Recognised(NamedTuple):
@@ -48,7 +52,7 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
     """A payment of ours without a row.
 
     payer, amount, asset, bought    by its quote; None where it carries none of ours.  What it has
-                                    bought is the path of an aisle where no more is known
+                                    bought is the path of a kind where no more is known
     found_at                        by the first audit that met it
     """
 

@@ -4,10 +4,10 @@
     4 bytes   expiry, Unix seconds, big-endian
     8 bytes   nonce, so that two equal purchases are two transactions; it names the
               redelivery key, by a keyed hash, where the client sent that when it asked
-    6 bytes   HMAC-SHA-256 over all of these, and over the aisle of what is paid for, cut
-    5 bytes   HMAC-SHA-256 over the same with what is paid for in place of its aisle, cut
+    6 bytes   HMAC-SHA-256 over all of these, and over the kind of what is paid for, cut
+    5 bytes   HMAC-SHA-256 over the same with what is paid for in place of its kind, cut
 
-as base64url.  The aisle tells what a payment on chain is worth where what it has bought
+as base64url.  The kind tells what a payment on chain is worth where what it has bought
 cannot be found out by trying.  In version 1 all 11 bytes were over what is paid for.
 
 A quote needs no storage: it is honoured by every replica that
@@ -25,23 +25,23 @@ import msgspec
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.payments.protocol.requirement import (
-    Aisle,
     Requirement,
     Resource,
+    ResourceKind,
     Terms,
-    aisle_of,
+    kind_of,
 )
 
 VALID_S: Final = 120
 NONCE_BYTES: Final = 8
 MEMO_BYTES: Final = 32  # more do not fit the 20,000 compute units that clients ask for
 _VERSION: Final = b"\x02"
-_VERSION_WITHOUT_AISLE: Final = b"\x01"
+_VERSION_WITHOUT_KIND: Final = b"\x01"
 _EXPIRY: Final = slice(1, 5)
 _NONCE: Final = slice(5, 13)
 _MAC_AT: Final = 13
 _MAC_BYTES: Final = 11
-_AISLE_MAC_BYTES: Final = 6
+_KIND_MAC_BYTES: Final = 6
 
 
 class Flaw(Enum):
@@ -75,13 +75,13 @@ def find_flaw(  # noqa: PLR0913  as above
     memo: bytes,
     *,
     terms: Terms,
-    resource: Resource | Aisle,
+    resource: Resource | ResourceKind,
     amount: int,
     now: UnixMs | None,
 ) -> Flaw | None:
     """Say what is wrong with *memo*, any bytes, as a quote of *amount* for *resource*.
 
-    resource    an aisle: for anything that is sold there
+    resource    a kind: for anything of it that is sold
     now         None: the expiry is set aside, for a payment that is on chain already
     """
     if len(memo) != MEMO_BYTES:
@@ -113,20 +113,20 @@ def nonce_of(memo: bytes) -> bytes:
 
 
 def _macs(
-    key: bytes, head: bytes, *, terms: Terms, resource: Resource | Aisle, amount: int
+    key: bytes, head: bytes, *, terms: Terms, resource: Resource | ResourceKind, amount: int
 ) -> bytes:
     """Return what must follow *head*, as much as *resource* decides; nothing for none."""
     bound = [amount, terms.network, terms.asset, terms.pay_to]
-    if head.startswith(_VERSION_WITHOUT_AISLE):
-        is_known = not isinstance(resource, Aisle)
+    if head.startswith(_VERSION_WITHOUT_KIND):
+        is_known = not isinstance(resource, ResourceKind)
         return _mac(key, head, [resource, *bound])[:_MAC_BYTES] if is_known else b""
     if not head.startswith(_VERSION):
         return b""
-    aisle = resource if isinstance(resource, Aisle) else aisle_of(resource)
-    of_aisle = _mac(key, head, [[aisle.path], *bound])[:_AISLE_MAC_BYTES]
-    if isinstance(resource, Aisle):
-        return of_aisle
-    return of_aisle + _mac(key, head, [resource, *bound])[: _MAC_BYTES - _AISLE_MAC_BYTES]
+    kind = resource if isinstance(resource, ResourceKind) else kind_of(resource)
+    of_kind = _mac(key, head, [[kind.path], *bound])[:_KIND_MAC_BYTES]
+    if isinstance(resource, ResourceKind):
+        return of_kind
+    return of_kind + _mac(key, head, [resource, *bound])[: _MAC_BYTES - _KIND_MAC_BYTES]
 
 
 def _mac(key: bytes, head: bytes, bound: Sequence[object]) -> bytes:

@@ -12,7 +12,7 @@ from mintscope.base.primitives import Mint, Wallet
 
 Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
 
-_AISLE_PARTS: Final = 3  # of a path, the empty one before its first slash included
+_KIND_PARTS: Final = 3  # of a path, the empty one before its first slash included
 MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 SCHEME: Final = "exact"
 TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
@@ -20,19 +20,19 @@ TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 HELD_OPEN_S: Final = 60  # how long an answer waits for the chain: maxTimeoutSeconds
 
 
-class Aisle(msgspec.Struct, frozen=True):
-    """Where resources of one kind are sold: the first two parts of their paths, as in "/v1/token".
+class ResourceKind(msgspec.Struct, frozen=True):
+    """Resources whose paths begin with the same two parts, as "/v1/token".
 
-    A quote can be told to be for an aisle where the resource itself is not known any more.
+    A quote can be told to be for a kind where the resource itself is not known any more.
     """
 
     path: str
 
 
-def aisle_of(resource: Resource) -> Aisle:
-    """Return the aisle on which *resource* is sold."""
+def kind_of(resource: Resource) -> ResourceKind:
+    """Return the kind of *resource*."""
     path, _, _ = resource.partition("?")
-    return Aisle("/".join(path.split("/")[:_AISLE_PARTS]))
+    return ResourceKind("/".join(path.split("/")[:_KIND_PARTS]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, PAYER_AT, Envelope
 from mintscope.core.payments.protocol.memo import Flaw, find_flaw, nonce_of, quoted_at
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
-from mintscope.core.payments.protocol.requirement import Aisle, Resource, Terms
+from mintscope.core.payments.protocol.requirement import Resource, ResourceKind, Terms
 
 COMPUTE_BUDGET: Final = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
 MEMO: Final = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
@@ -68,12 +68,12 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 class Asked:
     """What the payment must answer to, and when it is looked at.
 
-    resource    an aisle: anything that is sold there
+    resource    a kind: anything of it that is sold
     now         None: whenever it was quoted
     """
 
     terms: Terms
-    resource: Resource | Aisle
+    resource: Resource | ResourceKind
     amount: int
     quote_key: bytes
     now: UnixMs | None
