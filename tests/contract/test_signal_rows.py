@@ -1,8 +1,9 @@
 """What the rows of signals do, on every engine."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,6 +66,10 @@ def user(rows: AccountRows, name: str) -> UserId:
     return rows.users.insert(new)
 
 
+def _revisions(rows: AccountRows, after: SignalId, limit: int) -> Mapping[SignalId, int]:
+    return rows.active.revisions(after, limit)
+
+
 def firing(signal_id: SignalId, number: int) -> NewFiring:
     return NewFiring(
         signal_id=signal_id,
@@ -98,6 +103,16 @@ async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, Account
     found = await there.read(lambda rows: (rows.signals.of_user(one), rows.active.since(first, 9)))
     assert [[each.signal_id for each in part] for part in found] == [[first, second], [first]]
     assert not found[0][1].rule.is_active
+    third = await here.transact(lambda rows: rows.signals.insert(one, RULE, NONCE, at(3)))
+    for after, limit, expected in (
+        (0, 9, {first: 2, third: 1}),
+        (0, 1, {first: 2}),
+        (first, 1, {third: 1}),
+        (third, 9, {}),
+    ):
+        asked = partial(_revisions, after=SignalId(after), limit=limit)
+        assert await there.read(asked) == expected
+    await here.transact(lambda rows: rows.signals.delete(third))
     await here.transact(lambda rows: rows.signals.hand_over(one, other))
     assert await there.read(lambda rows: rows.signals.of_user(one)) == []
 

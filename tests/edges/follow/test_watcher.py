@@ -30,7 +30,13 @@ from mintscope.core.accounts.signals.signal import (
     SignalRule,
 )
 from mintscope.core.accounts.signals.signals import SignalBounds, Signals
-from mintscope.core.accounts.signals.writing import LEASE_MS, LEASE_MS_MAX, SignalWriter, packed
+from mintscope.core.accounts.signals.writing import (
+    COMPARED_AT_ONCE,
+    LEASE_MS,
+    LEASE_MS_MAX,
+    SignalWriter,
+    packed,
+)
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, UserId, UserKind
 from mintscope.core.market.log import Appended, PricedSwap
@@ -383,10 +389,10 @@ async def test_many_rules_over_one_token_fire_together_and_let_others_run(scene:
     asked = SignalRule(
         name="up", mint=MINT, field=Field("price.usd"), kind=SignalKind.ABOVE, level=LEVEL
     )
-    owner = scene.user_id
+    owner, count = scene.user_id, max(2 * LOOKS_AT_ONCE, COMPARED_AT_ONCE + 1)
 
     def fill(rows: AccountRows) -> None:
-        for _ in range(2 * LOOKS_AT_ONCE):
+        for _ in range(count):
             rows.signals.insert(owner, asked, bytes(32), NOW)
         rows.turn.touch()
 
@@ -400,9 +406,14 @@ async def test_many_rules_over_one_token_fire_together_and_let_others_run(scene:
         turns += 1
     assert turns >= 3
     signals = await scene.signals.of_user(owner)
-    assert len(signals) == 2 * LOOKS_AT_ONCE
+    assert len(signals) == count
     assert all(signal.fired_at == NOW for signal in signals)
     assert await scene.seqs(signals[-1].signal_id) == [scene.log.seq]
+
+    await scene.signals.delete(owner, signals[0].signal_id)
+    assert len(watcher.evaluation.numbers) == count
+    await watcher.round()
+    assert {*watcher.evaluation.numbers} == {each.signal_id for each in signals[1:]}
 
 
 async def test_only_one_process_watches(scene: Scene) -> None:

@@ -18,6 +18,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import SIGNAL_EVENTS_BEHIND, SIGNAL_MINTS, SIGNALS_FIRED, WEBHOOKS
 from mintscope.base.primitives import Mint
 from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.signal import SignalId
 from mintscope.core.accounts.signals.turn import MintBase, SignalStanding
 from mintscope.core.accounts.signals.writing import SignalWriter, packed
 from mintscope.core.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
@@ -104,17 +105,30 @@ class Watcher:
 
     async def _watch(self) -> SignalStanding:
         """Read the signals; those that are new are looked at from now on."""
-        standing, gone, changed = await self.writer.changes(self.evaluation.revisions)
+        standing = await self.writer.standing()  # first: what changes from now on is read next
+        evaluation, gone, last = self.evaluation, {*self.evaluation.numbers}, SignalId(0)
+        while part := await self.writer.revisions(last):
+            gone.difference_update(part)
+            last = max(part)
+            await self._watch_some(
+                [
+                    number
+                    for number, revision in part.items()
+                    if not evaluation.knows(number, revision)
+                ]
+            )
+        evaluation.unwatch(gone)
+        self._version = standing.version
+        self._wanted = {mint for mint in evaluation.mints if not evaluation.tracks.has(mint)}
+        SIGNAL_MINTS.set(len(evaluation.mints))
+        return standing
+
+    async def _watch_some(self, changed: Sequence[SignalId]) -> None:
         while changed:
             some, changed = await self.writer.some(changed)
             self.evaluation.watch(some)
             await asyncio.sleep(0)
-        self.evaluation.unwatch(gone)
-        self._version = standing.version
-        tracks = self.evaluation.tracks
-        self._wanted = {mint for mint in self.evaluation.mints if not tracks.has(mint)}
-        SIGNAL_MINTS.set(len(self.evaluation.mints))
-        return standing
+        await asyncio.sleep(0)
 
     async def _bases(self) -> list[LoadedMint]:
         """Return what was written down of mints, as far as this version can read it."""

@@ -76,9 +76,14 @@ class Evaluation:
         return self._of_mint.keys()
 
     @property
-    def revisions(self) -> Mapping[SignalId, int]:
-        """The signals that are evaluated, and which revision of each."""
-        return {number: watched.revision for number, watched in self._watched.items()}
+    def numbers(self) -> Collection[SignalId]:
+        """The signals that are evaluated."""
+        return self._watched.keys()
+
+    def knows(self, number: SignalId, revision: int) -> bool:
+        """Say whether that revision of a signal is evaluated."""
+        watched = self._watched.get(number)
+        return watched is not None and watched.revision == revision
 
     @property
     def is_urgent(self) -> bool:

@@ -228,8 +228,8 @@ class ActiveRows(Protocol):
     def crowd(self, mint: Mint) -> Crowd:
         """Return how many there are."""
 
-    def revisions(self) -> Mapping[SignalId, int]:
-        """Return the revision of each."""
+    def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
+        """Return the revisions of up to *limit*, in the order of their numbers, behind *after*."""
 
     def since(self, signal_id: SignalId, limit: int) -> Sequence[Signal]:
         """Return up to *limit*, in the order of their numbers, from *signal_id* on."""

@@ -1,6 +1,6 @@
 """Writing down what signals have seen: each report counts once, in whichever process."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ from mintscope.core.market.signals.tracks import pack
 LEASE_MS: Final = 10 * SECOND_MS
 LEASE_MS_MAX: Final = 5 * MINUTE_MS
 WAITING_MAX: Final = 1_000
+COMPARED_AT_ONCE: Final = 1_000  # signals, by their revisions: a millisecond
 READ_AT_ONCE: Final = 200  # signals: some milliseconds
 
 
@@ -79,22 +80,13 @@ class SignalWriter:
         """Let another process watch at once, if it is this one's turn."""
         await self.store.transact(self._leave)
 
-    async def changes(
-        self, known: Mapping[SignalId, int]
-    ) -> tuple[SignalStanding, Collection[SignalId], Sequence[SignalId]]:
-        """Return where it stands, and which signals are to be evaluated no more, and anew.
+    async def standing(self) -> SignalStanding:
+        """Return where the evaluation stands, in whichever process it is."""
+        return await self.store.read(lambda rows: rows.turn.standing())
 
-        known   those that are evaluated, with their revisions
-        """
-
-        def compare(
-            rows: AccountRows,
-        ) -> tuple[SignalStanding, Collection[SignalId], Sequence[SignalId]]:
-            now = rows.active.revisions()
-            changed = [number for number, revision in now.items() if known.get(number) != revision]
-            return rows.turn.standing(), known.keys() - now.keys(), sorted(changed)
-
-        return await self.store.read(compare)
+    async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
+        """Return the revisions of the next signals behind *after*; none: there are no more."""
+        return await self.store.read(lambda rows: rows.active.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Signal], Sequence[SignalId]]:
         """Return some of the signals *wanted*, in order, and which are left to be read."""

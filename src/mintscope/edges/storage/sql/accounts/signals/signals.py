@@ -16,7 +16,9 @@ CROWD: Final = """
 SELECT count(*), count(DISTINCT mint), coalesce(max(CASE WHEN mint = ? THEN 1 ELSE 0 END), 0)
   FROM signal WHERE is_active = 1
 """
-REVISIONS: Final = "SELECT id, revision FROM signal WHERE is_active = 1"
+REVISIONS: Final = """
+SELECT id, revision FROM signal WHERE id > ? AND is_active = 1 ORDER BY id LIMIT ?
+"""
 NOTE_FIRED: Final = "UPDATE signal SET fired_at = ? WHERE id = ?"
 KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
 CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
@@ -55,9 +57,10 @@ class SqlSignalRows(Table[SignalId, Signal]):
         signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
         return Crowd(signals, mints, bool(has_mint))
 
-    def revisions(self) -> Mapping[SignalId, int]:
-        """Return the revision of each that is evaluated."""
-        return {SignalId(number): revision for number, revision in self._db.execute(REVISIONS)}
+    def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
+        """Return the revisions of up to *limit*, in the order of their numbers, behind *after*."""
+        found = self._db.execute(REVISIONS, (after, limit))
+        return {SignalId(number): revision for number, revision in found}
 
     def since(self, signal_id: SignalId, limit: int) -> Sequence[Signal]:
         """Return up to *limit* that are evaluated, in the order of their numbers."""
