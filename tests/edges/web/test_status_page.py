@@ -47,7 +47,10 @@ async def test_a_service_that_works(tmp_path: Path) -> None:
     page = await shown(tmp_path)
     assert "Everything works" in page
     assert "1.2 s old Slot 350,000,040" in page
-    assert "3 blocks By its age, a block each 0.4 s; the newest final one is 32 slots older" in page
+    assert (
+        "4 blocks By its age, at the pace of mainnet; the newest final one is 32 slots older"
+        in page
+    )
     assert "25 h 0 min" in page
     assert "Every block since the beginning was read, of 32 tokens." in page
     assert "The operator issues credits." in page

@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 import structlog
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import StoreUnavailable
 from mintscope.base.primitives import MICRO_USD, Mint, Slot
-from mintscope.base.solana import WSOL, Source
+from mintscope.base.solana import SLOT_S, WSOL, Source
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.maintenance.memory import expect_batches
@@ -41,7 +40,6 @@ from mintscope.shell.wiring.stores import Market, open_market
 __all__ = ["WrongChain", "run_ingest"]
 
 # Mainnet since October 2026.  Where slots are longer, more is read than was asked for.
-SLOT_S: Final = 0.267
 
 log = structlog.get_logger()
 

@@ -6,14 +6,13 @@ from enum import Enum, auto
 from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.base.primitives import Slot, UnixMs
-from mintscope.base.solana import Gap
+from mintscope.base.solana import SLOT_S, Gap
 from mintscope.base.time import SECOND_MS
 from mintscope.core.payments.books.invariants import Invariant
 from mintscope.edges.web.pages.page import Page, PageResponse
 from mintscope.edges.web.routes import PageRequest, PageRoute, get
 
 PATH: Final = "/status"
-SLOT_MS: Final = 400  # that the chain takes for a block
 REMEMBERED_MS: Final = 2_000  # so that looking often costs little
 OK: Final = "ok"
 UNREAD: Final = "the newest block cannot be told"
@@ -92,8 +91,8 @@ class MarketStatus(NamedTuple):
 
     @property
     def behind(self) -> int | None:
-        """How many blocks the chain has made since, at its usual pace."""
-        return None if self.age_ms is None else self.age_ms // SLOT_MS
+        """How many blocks mainnet has made since, at its usual pace."""
+        return None if self.age_ms is None else int(self.age_ms / SECOND_MS / SLOT_S)
 
 
 class BooksStatus(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import SourceError
+from mintscope.base.solana import SLOT_S, SourceError
 from mintscope.shell.cli.config import shown
 from mintscope.shell.cli.doctor.finding import Finding, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
@@ -17,7 +17,6 @@ from mintscope.shell.wiring.probes import BlockProbe, holds_blocks, open_node
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 SKEW_S_MAX: Final = 5
-SLOT_S: Final = 0.267
 
 
 def check_chain(config: Config) -> Iterator[Finding]:

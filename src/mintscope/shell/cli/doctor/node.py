@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.solana import SourceError
+from mintscope.base.solana import SLOT_S, SourceError
 from mintscope.base.time import DAY_S
 from mintscope.shell.cli.config import shown
-from mintscope.shell.cli.doctor.chain import MAINNET, SLOT_S
+from mintscope.shell.cli.doctor.chain import MAINNET
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.sources.node_watch import NodeWatch, watch_node
