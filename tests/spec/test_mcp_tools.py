@@ -114,6 +114,7 @@ async def test_a_balance_is_free(service: Service, app: ASGIApp) -> None:
         ({"mint": TRACKED, "max_credits": True}, "INVALID_ARGUMENTS"),
         ({"mint": TRACKED, "max_usd": "much"}, "INVALID_ARGUMENTS"),
         ({"mint": TRACKED, "idempotency_key": "a\nb"}, "INVALID_ARGUMENTS"),
+        ({"mint": TRACKED, "max_credit": 0}, "INVALID_ARGUMENTS"),
     ],
 )
 async def test_errors_are_free(

@@ -139,6 +139,13 @@ async def test_what_is_wrong_is_said(shop: Visited, spoil: Spoil, words: str) ->
     assert all(each.fix for each in findings)
 
 
+async def test_without_a_contact_it_is_a_setting_that_is_missing(shop: Visited) -> None:
+    shop.spoil = at("/.well-known/security.txt", status(404))
+    (finding,) = await found(shop)
+
+    assert finding.fix.startswith("set api.contact")
+
+
 async def test_an_address_that_no_directory_takes(shop: Visited) -> None:
     told = " ".join(each.what for each in await found(shop, "http://127.0.0.1"))
 

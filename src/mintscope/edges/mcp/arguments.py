@@ -1,6 +1,6 @@
 """What a tool is called with: some of it is for the request to the API, some for this side."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -37,11 +37,17 @@ class Arguments(msgspec.Struct, frozen=True):
     idempotency_key: str | None = None
 
 
-def read_arguments(tool: Tool, given: Mapping[str, Any]) -> Arguments:
+def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str]) -> Arguments:
     """Return what *tool* is called with.
 
-    The API says itself what is wrong with the fields of its query.  Raises BadArguments.
+    The API says itself what is wrong with the fields of its query.  An argument that is not among
+    *known*, or OWN, may be a budget with a slip in its name: it is not passed over.
+
+    Raises BadArguments
     """
+    unknown = next((name for name in given if name not in known and name not in OWN), None)
+    if unknown is not None:
+        raise BadArguments(f"expected the arguments {', '.join(known)}; was {unknown[:50]!r}")
     path, query = tool.path, []
     for name, value in given.items():
         if name in OWN:

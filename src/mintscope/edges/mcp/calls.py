@@ -1,7 +1,7 @@
 """A call of a tool: arguments, budget, the request to the API, and what is told of its answer."""
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -47,16 +47,23 @@ class ToolCalls:
         self._addresses = addresses
 
     async def call(
-        self, tool: Tool, given: Mapping[str, Any], meta: Mapping[str, Any], client: Scope
+        self,
+        tool: Tool,
+        given: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        client: Scope,
+        *,
+        known: Collection[str],
     ) -> CallResult:
         """Return what a call of *tool* ends with.
 
         given    the arguments
+        known    the names of those that there are
         meta     `_meta` of the request
         client   the scope of the HTTP request
         """
         try:
-            arguments, payment = read_arguments(tool, given), _payment(meta)
+            arguments, payment = read_arguments(tool, given, known), _payment(meta)
             is_by_credits = not payment and _has_credential(client)
             price = price_of(tool.cost, arguments, is_by_credits=is_by_credits)
             expect_within(arguments, price)

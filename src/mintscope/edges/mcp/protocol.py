@@ -4,7 +4,8 @@ No request depends on an earlier one, so any replica answers any request.
 """
 
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -24,6 +25,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types import Tool as ListedTool
+from starlette.types import Scope
 
 from mintscope import __version__
 from mintscope.base.errors import InternalError
@@ -66,7 +68,10 @@ def create_manager(
         if params.name not in tools:
             names = ", ".join(tools)
             raise MCPError(INVALID_PARAMS, f"expected one of {names}; was {params.name[:50]!r}")
-        return await _call(calls, tools[params.name][0], context, params.arguments or {})
+        tool, listed = tools[params.name]
+        known = listed.input_schema["properties"]
+        call = partial(calls.call, tool, params.arguments or {}, known=known)
+        return await _call(call, context)
 
     # Its lines would hold what clients send; what is wrong here is logged here.
     logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
@@ -86,12 +91,12 @@ def create_manager(
 
 
 async def _call(
-    calls: ToolCalls, tool: Tool, context: Context, arguments: Mapping[str, Any]
+    call: Callable[[Mapping[str, Any], Scope], Awaitable[CallResult]], context: Context
 ) -> CallToolResult:
     assert context.request is not None
     meta = (context.params or {}).get("_meta")
     shown = meta if isinstance(meta, Mapping) else {}
-    result = await _told_as_an_error(calls.call(tool, arguments, shown, context.request.scope))
+    result = await _told_as_an_error(call(shown, context.request.scope))
     return CallToolResult(
         content=[TextContent(text=result.text)],
         structured_content=result.structured,

@@ -37,6 +37,7 @@ TYPES: Final[Mapping[str, str]] = {
 DESCRIPTION_LENGTHS: Final = range(40, 501)
 PROXY: Final = "does a proxy in front change it? it must pass every path and header"
 OURS: Final = "the proxy must send the whole origin to mintscope; else report this"
+CONTACT: Final = "set api.contact to whom to tell of a flaw"
 NAMED: Final = "set api.origin to the address clients use, and restart"
 
 
@@ -64,7 +65,7 @@ def look(visitor: Visitor, expected: Expected) -> Iterator[Finding]:
     yield from _texts(visitor)
     yield from _crawling(visitor)
     if not expected.has_contact:
-        yield _wrong(f"{SECURITY} is not served", "set api.contact to whom to tell of a flaw")
+        yield _wrong(f"{SECURITY} is not served", CONTACT)
     if expected.has_sales:
         yield from _sold(visitor)
         yield from _demand(visitor)
@@ -102,7 +103,8 @@ def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
     """Look at one path: it is there, of its type, for HEAD and for pages of others, too."""
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.OK:
-        yield _wrong(f"{path} is answered {answer.status_code}, expected 200", OURS)
+        fix = CONTACT if path == SECURITY else OURS
+        yield _wrong(f"{path} is answered {answer.status_code}, expected 200", fix)
         return
     kind = answer.headers.get("content-type", "none")
     if kind.partition(";")[0] != TYPES[path]:
