@@ -4,7 +4,7 @@ What to write: `description=` and `refusals=` of the `Operation`; for each field
 `Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`base.primitives.about`).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from mintscope.base.errors import ErrorCode
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.openapi import describe, parameters_of
 from mintscope.edges.api.description.operation import EVENTS_TYPE, JSON_TYPE, TAGS, Operation
-from mintscope.edges.api.description.schemas import Examples, schemas_of, undescribed
+from mintscope.edges.api.description.schemas import Examples, Schema, schemas_of
 from mintscope.edges.server.application import HttpApplication
 from support.scenes.payments.payment_world import world_at
 from support.scenes.payments.selling_api import opened
@@ -30,6 +30,16 @@ async def operations(tmp_path: Path) -> AsyncIterator[list[Operation]]:
     async with world_at(tmp_path) as world, opened(world) as shop:
         assert isinstance(shop.service.app, HttpApplication)
         yield [route for route in shop.service.app.router if isinstance(route, Operation)]
+
+
+def undescribed(components: Mapping[str, Schema]) -> list[str]:
+    """Return the fields of *components* that say nothing of their meaning."""
+    return [
+        f"{name}.{field}"
+        for name, schema in components.items()
+        for field, shape in schema.get("properties", {}).items()
+        if not shape.get("description")
+    ]
 
 
 async def test_every_operation_says_what_it_is_for(operations: list[Operation]) -> None:

@@ -66,15 +66,5 @@ class Examples:
         return None
 
 
-def undescribed(components: Mapping[str, Schema]) -> list[str]:
-    """Return the fields of *components* that say nothing of their meaning."""
-    return [
-        f"{name}.{field}"
-        for name, schema in components.items()
-        for field, shape in schema.get("properties", {}).items()
-        if not shape.get("description")
-    ]
-
-
 def _first_that_is_there(choices: Sequence[Schema]) -> Schema:
     return next((choice for choice in choices if choice.get("type") != "null"), choices[0])

@@ -75,7 +75,7 @@ class TokenLines:
         return await self._made(_hashable(asked), lambda listed: _page(listed, asked))
 
     async def movers(self) -> LinePage:
-        """Return the eight of the most traded tokens whose price has changed most in a day.
+        """Return MOVERS of the most traded tokens: those whose price has changed most in a day.
 
         Raises ServiceUnavailable while the list is loaded.
         """
