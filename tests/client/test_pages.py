@@ -72,6 +72,32 @@ async def test_lines_are_those_of_all_pages_for_asyncio() -> None:
     assert len(await pages.to_dataframe("polars")) == 6
 
 
+def test_a_page_has_as_many_lines_as_it_may_have_for_it_costs_the_same() -> None:
+    first = (
+        verbs.candles(MINT, "m1").call_at(None).query,
+        verbs.indicators(MINT, "m1").call_at(None).query,
+        verbs.swaps(MINT).call_at(None).query,
+    )
+
+    assert [dict(query)["limit"] for query in first] == ["1000", "1000", "500"]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", None])
+async def test_nothing_is_asked_for_a_table_that_cannot_be_made(
+    monkeypatch: pytest.MonkeyPatch, library: frames.Library | None
+) -> None:
+    service = Service()
+    for name in frames.LIBRARIES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "path", [])
+
+    with pytest.raises(ImportError):
+        PagedLines(service.send, LISTING).to_dataframe(library)
+    with pytest.raises(ImportError):
+        await AsyncPagedLines(service.send_later, LISTING).to_dataframe(library)
+    assert service.asked == []
+
+
 def test_a_page_that_is_not_looked_at_is_not_asked_for() -> None:
     service = Service()
     pages = PagedLines(service.send, LISTING)

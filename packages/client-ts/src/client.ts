@@ -27,6 +27,10 @@ import type {
   TokensQuery,
 } from "./types.ts";
 
+/** What a page holds at most; it costs the same however long it is. */
+const LINES_MAX = 1000;
+const SWAPS_MAX = 500;
+
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
@@ -65,9 +69,9 @@ export class Client {
     });
   }
 
-  /** Candles of a mint, the newest page first: a credit for a page of up to 1,000. */
+  /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
   candles(mint: string, tf: Timeframe, within: CandlesQuery = {}): PagedLines<CandlesPage, CandleLine> {
-    return this.#series<CandlesPage, CandleLine>("candles", mint, { ...within, tf }, (page) => page.candles);
+    return this.#series<CandlesPage, CandleLine>("candles", mint, { limit: LINES_MAX, ...within, tf }, (page) => page.candles);
   }
 
   /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
@@ -77,13 +81,13 @@ export class Client {
     within: IndicatorsQuery = {},
   ): PagedLines<IndicatorsPage, IndicatorLine> {
     const { names, ...rest } = within;
-    const query = { ...rest, names: names?.join(","), tf };
+    const query = { limit: LINES_MAX, ...rest, names: names?.join(","), tf };
     return this.#series<IndicatorsPage, IndicatorLine>("indicators", mint, query, (page) => page.points);
   }
 
   /** Swaps, the newest first: a credit for a page of up to 500. */
   swaps(mint: string, within: { limit?: number } = {}): PagedLines<SwapsPage, SwapRecord> {
-    return this.#series<SwapsPage, SwapRecord>("swaps", mint, within, (page) => page.swaps);
+    return this.#series<SwapsPage, SwapRecord>("swaps", mint, { limit: SWAPS_MAX, ...within }, (page) => page.swaps);
   }
 
   /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */

@@ -187,6 +187,18 @@ test("pages are asked for as they are needed, and cost what they hold", async ()
   assert.equal(client.budget.spent, 2);
 });
 
+test("a page is asked for whole, for it costs the same", async () => {
+  const { fetch, sent } = scripted(answered({ swaps: [], nextCursor: null }), answered({ candles: [], nextCursor: null }));
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+  await client.swaps("m").first();
+  await client.candles("m", "m1").first();
+
+  assert.deepEqual(
+    sent.map((each) => new URL(each.url).searchParams.get("limit")),
+    ["500", "1000"],
+  );
+});
+
 test("a batch costs what it delivers", async () => {
   const { fetch, sent } = scripted(answered({ delivered: 1, results: [] }));
   const client = new Client("https://api.example", { credential: TOKEN, fetch });

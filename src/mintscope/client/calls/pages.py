@@ -7,7 +7,7 @@ import msgspec
 
 from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.paged import Line, PageData, PagedCall
-from mintscope.client.results.frames import Library, to_dataframe
+from mintscope.client.results.frames import Library, choose_library, to_dataframe
 
 
 class PagedLines(Generic[PageData, Line]):
@@ -42,8 +42,12 @@ class PagedLines(Generic[PageData, Line]):
         return next(self.pages())
 
     def to_dataframe(self, library: Library | None = None) -> Any:
-        """Fetch all; return them as a DataFrame of pandas or polars.  Raises ImportError."""
-        return to_dataframe(_structs(list(self)), library)
+        """Fetch all; return them as a DataFrame of pandas or polars.
+
+        Raises ImportError, before anything is paid.
+        """
+        chosen = choose_library(library)
+        return to_dataframe(_structs(list(self)), chosen)
 
 
 class AsyncPagedLines(Generic[PageData, Line]):
@@ -76,8 +80,9 @@ class AsyncPagedLines(Generic[PageData, Line]):
         return await anext(self.pages())
 
     async def to_dataframe(self, library: Library | None = None) -> Any:
-        """Fetch all; return them as a DataFrame of pandas or polars.  Raises ImportError."""
-        return to_dataframe(_structs([line async for line in self]), library)
+        """Do what PagedLines.to_dataframe does."""
+        chosen = choose_library(library)
+        return to_dataframe(_structs([line async for line in self]), chosen)
 
 
 def _structs(lines: list[Any]) -> list[msgspec.Struct]:

@@ -37,6 +37,9 @@ IndicatorName: TypeAlias = Literal[
     "fibonacci", "atr", "bollinger", "vwap", "stochRsi",
 ]  # fmt: skip
 
+LINES_MAX: Final = 1_000  # of a page, which costs the same however long it is
+SWAPS_MAX: Final = 500
+
 BUNDLES: Final = ApiCall(name="bundles", method="GET", path="/v1/credits/bundles", kind=BundleList)
 BALANCE: Final = ApiCall(
     name="balance", method="GET", path="/v1/credits/balance", kind=CreditBalance
@@ -109,7 +112,7 @@ class CandleRange(TypedDict, total=False):
     """Which candles.
 
     from_, to   when they begin, Unix seconds
-    limit       how many a page holds, up to 1,000; it costs the same
+    limit       how many a page holds, up to 1,000 and by default so many: it costs the same
     fill        "previous": spans without a trade have a candle of the close before
     """
 
@@ -124,7 +127,7 @@ class IndicatorRange(TypedDict, total=False):
 
     names       by default the averages, RSI and MACD
     from_, to   when their candles begin, Unix seconds
-    limit       how many a page holds, up to 1,000; it costs the same
+    limit       how many a page holds, up to 1,000 and by default so many: it costs the same
     """
 
     names: Sequence[IndicatorName]
@@ -140,7 +143,7 @@ def candles(
 
     tf    how wide candles are
     """
-    fields = {"tf": tf, **within}
+    fields = {"tf": tf, "limit": LINES_MAX, **within}
     return _series("candles", mint, CandlesPage, fields, lambda page: page.candles)
 
 
@@ -151,7 +154,7 @@ def indicators(
 
     tf    how wide their candles are
     """
-    fields = {"tf": tf, **within}
+    fields = {"tf": tf, "limit": LINES_MAX, **within}
     if "names" in within:
         fields["names"] = ",".join(within["names"])
     return _series("indicators", mint, IndicatorsPage, fields, lambda page: page.points)
@@ -160,9 +163,15 @@ def indicators(
 def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRecord]:
     """Return the pages of swaps of *mint*, the newest first: a credit each, empty ones none.
 
-    limit    how many a page holds, up to 500; it costs the same
+    limit    how many a page holds, up to 500 and by default so many: it costs the same
     """
-    return _series("swaps", mint, SwapsPage, {"limit": limit}, lambda page: page.swaps)
+    return _series(
+        "swaps",
+        mint,
+        SwapsPage,
+        {"limit": SWAPS_MAX if limit is None else limit},
+        lambda page: page.swaps,
+    )
 
 
 def _series(

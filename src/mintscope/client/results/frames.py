@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import msgspec
 
 Library: TypeAlias = Literal["pandas", "polars"]
-LIBRARIES: Final = ("pandas", "polars")
+LIBRARIES: Final[tuple[Library, ...]] = ("pandas", "polars")
 MOMENTS: Final = frozenset({"t", "time", "at"})  # in Unix seconds
 
 
@@ -19,15 +19,22 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 
     Unix seconds become moments of UTC.
 
-    library   by default the one that the program has imported, else the one that is installed
+    library   as `choose_library` takes it
     Raises    ImportError
     """
-    chosen = library or _library()
+    chosen = choose_library(library)
     rows = [dict(_flat(type(line), line)) for line in lines]
     return import_module(chosen).DataFrame(rows)
 
 
-def _library() -> str:
+def choose_library(library: Library | None = None) -> Library:
+    """Return *library*; None: the one that the program has imported, else one that is installed.
+
+    Raises ImportError where it is not there.
+    """
+    if library is not None:
+        import_module(library)
+        return library
     for is_there in (sys.modules.__contains__, find_spec):
         for name in LIBRARIES:
             if is_there(name):

@@ -18,7 +18,7 @@ export declare class Client {
     token(mint: string): Promise<Report>;
     /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
     batch(mints: readonly string[]): Promise<BatchReports>;
-    /** Candles of a mint, the newest page first: a credit for a page of up to 1,000. */
+    /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
     candles(mint: string, tf: Timeframe, within?: CandlesQuery): PagedLines<CandlesPage, CandleLine>;
     /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
     indicators(mint: string, tf: ReportTimeframe, within?: IndicatorsQuery): PagedLines<IndicatorsPage, IndicatorLine>;

@@ -1,6 +1,9 @@
 import { PagedLines } from "./pages.js";
 import { stream } from "./stream.js";
 import { Transport } from "./transport.js";
+/** What a page holds at most; it costs the same however long it is. */
+const LINES_MAX = 1000;
+const SWAPS_MAX = 500;
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
@@ -33,19 +36,19 @@ export class Client {
             creditsOf: (batch) => batch.delivered,
         });
     }
-    /** Candles of a mint, the newest page first: a credit for a page of up to 1,000. */
+    /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
     candles(mint, tf, within = {}) {
-        return this.#series("candles", mint, { ...within, tf }, (page) => page.candles);
+        return this.#series("candles", mint, { limit: LINES_MAX, ...within, tf }, (page) => page.candles);
     }
     /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
     indicators(mint, tf, within = {}) {
         const { names, ...rest } = within;
-        const query = { ...rest, names: names?.join(","), tf };
+        const query = { limit: LINES_MAX, ...rest, names: names?.join(","), tf };
         return this.#series("indicators", mint, query, (page) => page.points);
     }
     /** Swaps, the newest first: a credit for a page of up to 500. */
     swaps(mint, within = {}) {
-        return this.#series("swaps", mint, within, (page) => page.swaps);
+        return this.#series("swaps", mint, { limit: SWAPS_MAX, ...within }, (page) => page.swaps);
     }
     /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
     tokens(asked = {}) {
