@@ -55,3 +55,4 @@ async def test_strangers_move_nothing(site: Website) -> None:
     assert where(refused).startswith("/sign-in")
     assert await site.ledger.balance(account) == 70
     assert "/credits/deposit" not in page
+    assert f" {ORIGIN}/v1/credits/history" in page  # a line that runs, for those without scripts

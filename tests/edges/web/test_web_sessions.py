@@ -78,6 +78,19 @@ async def test_an_unknown_cookie_signs_no_user_in(site: Website, cookie: str) ->
     assert where(response) == "/sign-in?next=%2Fsettings%2Faccount"
 
 
+@pytest.mark.parametrize(
+    ("sent_from", "back"),
+    [("/credits?of=token", "%2Fcredits%3Fof%3Dtoken"), ("/sign-out", ""), ("//evil.example", "")],
+)
+async def test_a_form_without_a_page_leads_back_to_the_one_it_is_on(
+    site: Website, sent_from: str, back: str
+) -> None:
+    async with Person(site) as person:
+        referer = f"{site.origin}{sent_from}"
+        response = await person.send("/settings/sessions/end", referer=referer)
+    assert where(response) == (f"/sign-in?next={back}" if back else "/sign-in")
+
+
 async def test_signing_out_ends_the_session_here_and_there(alice: Person) -> None:
     kept = alice.cookie
     assert kept is not None

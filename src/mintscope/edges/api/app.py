@@ -245,7 +245,7 @@ def _balance_operations(v1: V1, sales: CreditRoutes) -> list[Operation]:
         ),
         Operation(
             "GET", "/v1/credits/history", sales.get_credit_history, wire.History,
-            "Where the credits of a credit token, or of the user of an API key, came from and went",
+            "Where credits came from and went, of a credit token or of the user of an API key",
             description=texts.HISTORY,
             refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
         ),

@@ -215,7 +215,7 @@ and look at your second factors, at
 
 ACCOUNT_REMOVED: Final = """\
 Your account at {name} was deleted, as its owner asked for. Its API keys
-and sessions have ended, and its groups are gone.
+and sessions have ended, and its watchlists are gone.
 
 If it was not you, someone knew your password: choose another one wherever
 you use it, and tell the operator of {name}.

@@ -177,7 +177,7 @@ def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
     read_reference = None if parts.describe is None else _reader(parts.describe)
     yield PricingPages(parts.sales, read_reference)
     if parts.ledger is not None:
-        yield StatementPages(parts.credits, parts.ledger)
+        yield StatementPages(parts.credits, parts.ledger, origin=origin)
         if parts.sales is not None:
             yield BuyPages(parts.sales, parts.credits, parts.ledger, origin=origin)
     if read_reference is not None:

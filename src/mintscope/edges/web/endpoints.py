@@ -143,9 +143,15 @@ class PageEndpoints:
         return Redirect(self._with_return(SIGN_IN, request), cookie=cookie)
 
     def _with_return(self, page: str, request: Request) -> str:
-        """Return the address of *page*, from which one comes back here if this is a page."""
+        """Return the address of *page*, from which one comes back here if this is a page.
+
+        A form that has no page of its own leads back to the one that it is on.
+        """
         query = request.query.decode("latin-1")
         here = self._own_page(f"{request.path}?{query}" if query else request.path)
+        if here == START:
+            _, _, sent_from = request.value(b"referer").partition("://")
+            here = self._own_page(f"/{sent_from.partition('/')[2]}")
         return f"{page}?{urlencode({'next': here})}" if here != START else page
 
     def _own_page(self, address: str) -> str:

@@ -36,9 +36,10 @@ KINDS: Final = {
 class StatementPages:
     """The pages under `/credits`."""
 
-    def __init__(self, credits_: AccountCredits, ledger: CreditLedger) -> None:
+    def __init__(self, credits_: AccountCredits, ledger: CreditLedger, *, origin: str) -> None:
         self._credits = credits_
         self._ledger = ledger
+        self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -49,7 +50,7 @@ class StatementPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the account of who is signed in; else ask for a credit token, in the browser."""
         if request.session is None or request.query_params.text("of") == "token":
-            return _of_token()
+            return self._of_token()
         user_id = request.session.user.user_id
         statement = await self._statement(user_id)
         holdings = await self._credits.holdings(user_id)
@@ -59,10 +60,10 @@ class StatementPages:
         """Move all credits of a credit token into the account; the form alone carries it."""
         token = await self._ledger.find(request.form.line("deposited"))
         if token is None:
-            return _of_token({"deposited": UNKNOWN})
+            return self._of_token({"deposited": UNKNOWN})
         moved = await self._credits.deposit(request.signed_in.user.user_id, token, None, None)
         if isinstance(moved, MoveDenied):
-            return _of_token({"deposited": EMPTY})
+            return self._of_token({"deposited": EMPTY})
         return Redirect(PAGE, notice="credits-deposited")
 
     async def download(self, request: PageRequest) -> PageResponse:
@@ -74,9 +75,9 @@ class StatementPages:
         account = await self._credits.find(user_id)
         return NOTHING if account is None else await self._ledger.statement(account)
 
-
-def _of_token(errors: Mapping[str, str] = NO_ERRORS) -> Page:
-    return Page("sales/credits_of_token.html", {"kinds": KINDS}, errors)
+    def _of_token(self, errors: Mapping[str, str] = NO_ERRORS) -> Page:
+        facts = {"kinds": KINDS, "origin": self._origin}
+        return Page("sales/credits_of_token.html", facts, errors)
 
 
 def _facts(statement: Statement, holdings: Holdings, now: UnixMs) -> dict[str, Any]:

@@ -66,6 +66,14 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
     clearTimeout(timer);
     timer = setTimeout(find, PAUSE_MS);
   });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || list.hidden) return;
+    event.preventDefault();
+    clearTimeout(timer);
+    asked.abort();
+    show([]);
+    input.focus();
+  });
   list.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button || sends) return;
