@@ -150,7 +150,7 @@ class TestScripts:
                 own_site.clock.advance(31 * MINUTE_MS)
                 await ann.press("End the session of Chromium on Linux at 127.0.0.1")
                 await ann.reads("Sign in")
-                assert ann.path == "/sign-in"
+                assert ann.path == "/sign-in?next=%2Fsettings%2Fsessions"
 
     async def test_a_refusal_is_shown_in_place_of_the_page(
         self, chromium: Browser, own_site: Website

@@ -23,6 +23,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 DAY_MS: Final = 86_400_000
 USE: Final = (40, 0, 12, 55, 61, 0, 0, 90, 34, 28, 71, 15, 22, 48, 0, 83, 66, 5, 37, 29)
 ANN: Final = EmailAddress("ann@credits.example")
+SENT_OF_TWO: Final = """(form) => {
+  let sent = 0;
+  addEventListener("submit", (event) => {
+    sent += event.defaultPrevented ? 0 : 1;
+    event.preventDefault();
+  });
+  form.requestSubmit();
+  form.requestSubmit();
+  return sent;
+}"""
 SECRET: Final = re.compile("svc_credit_[0-9a-f]{64}")
 
 
@@ -163,6 +173,14 @@ async def test_the_wallet_that_paid_moves_the_credits_of_a_lost_token(
     assert await shop.world.audit() == []
 
 
+async def press_twice(visitor: Visitor) -> None:
+    """Send the form that empties a credit token with a nervous finger."""
+    await visitor.open("/credits?of=token")
+    await visitor.page.get_by_label("Credit token to empty").fill(credit_token(5))
+    form = visitor.page.locator("form[action='/credits/deposit']")
+    assert await form.evaluate(SENT_OF_TWO) == 1
+
+
 async def test_an_account_shows_what_came_and_went_with_and_without_scripts(
     chromium: Browser, site: Website
 ) -> None:
@@ -196,4 +214,5 @@ async def test_an_account_shows_what_came_and_went_with_and_without_scripts(
                     await visitor.page.get_by_role("link", name="As CSV").click()
                 text = (await (await downloading.value).path()).read_text()
                 assert text.count(",spend,") == sum(map(bool, USE))
+                await press_twice(visitor)
     assert faults == []
