@@ -148,7 +148,10 @@ def test_open_sales_have_no_closure() -> None:
         (
             {},
             True,
-            Closure(why="stopped by an audit: credits go on working", is_for_all=True),
+            Closure(
+                why="stopped by an audit or an administrator: credits go on working",
+                is_for_all=True,
+            ),
         ),
         (
             {"fund": 2_890_879},

@@ -70,11 +70,12 @@ async def test_gaps_and_old_data(tmp_path: Path) -> None:
 
 
 async def test_sales_that_are_closed_and_books_that_contradict_themselves(tmp_path: Path) -> None:
-    why = "closed: stopped by an audit: credits go on working"
+    why = "closed: stopped by an audit or an administrator: credits go on working"
     books = BooksStatus("I2: a balance is not the sum of its entries: account 7", UnixMs(NOW))
     checks = WELL | {"sales": why}
     page = await shown(tmp_path, checks=checks, books=books, is_selling=True)
-    assert "Sales Closed closed: stopped by an audit" in page
+    assert "Sales Closed Stopped by an audit or an administrator. Credits go on working." in page
+    assert "Nothing is sold: stopped by an audit or an administrator" in page
     assert "contradict themselves" in page
     assert "account 7" in page
     assert "A balance is not the sum of its entries" in page

@@ -7,6 +7,7 @@ import msgspec
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from mintscope.core.payments.store import Budget, Conduct, FeesAtRisk
 
+PAUSED: Final = "paused by an administrator"  # how the reason of a pause by hand begins
 _STRANGER: Final = Conduct(
     reverted=0, pending=0, sold=0, fee_lamports=0, sold_today=0, reverted_today=0
 )
@@ -26,10 +27,18 @@ class Closure(msgspec.Struct, frozen=True, kw_only=True):
     is_for_all: bool
 
 
+def violation_of(why_stopped: str | None) -> str | None:
+    """Return what an audit found, of why sales are stopped; None if it was not an audit."""
+    is_by_hand = why_stopped is None or why_stopped.startswith(PAUSED)
+    return None if is_by_hand else why_stopped
+
+
 def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
     """Return why the usual payment would be turned away, None while none is."""
     if is_stopped:
-        return Closure(why="stopped by an audit: credits go on working", is_for_all=True)
+        return Closure(
+            why="stopped by an audit or an administrator: credits go on working", is_for_all=True
+        )
     if at_risk.fund is not None and at_risk.fund < budget.fund_lamports_min:
         why = f"the fee payer has {at_risk.fund} lamports left for fees, and needs more"
         return Closure(why=why, is_for_all=True)

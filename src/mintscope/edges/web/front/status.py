@@ -159,7 +159,7 @@ class StatusPages:
             "faults": FAULTS,
             "lateness": lateness.name.lower(),
             "newest_at": _newest_at(status.market, read_at),
-            "sales": wrong.get("sales") or wrong.get("chain"),
+            "sales": _why_closed(wrong),
             "up_s": (request.now - status.started_at) // SECOND_MS,
             "read_at": read_at,
             "invariants": [_said(each) for each in Invariant],
@@ -172,6 +172,12 @@ def _newest_at(market: MarketStatus | None, read_at: UnixMs) -> UnixMs | None:
     if market is None or market.age_ms is None:
         return None
     return UnixMs(read_at - market.age_ms)
+
+
+def _why_closed(wrong: Mapping[str, str]) -> str:
+    """Return why nothing is sold, for the page says by itself that it is so; "" if it is sold."""
+    why = wrong.get("sales") or wrong.get("chain") or ""
+    return why.removeprefix("closed: ").removesuffix(": credits go on working")
 
 
 def _said(invariant: Invariant) -> str:

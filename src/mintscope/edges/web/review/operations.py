@@ -10,6 +10,7 @@ from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.market.history.asking import HistoryAsks
 from mintscope.core.market.store import MarketReader, NotReadHours, TrackedMint, Tracking
+from mintscope.core.payments.books.closure import PAUSED
 from mintscope.core.payments.books.store import SalesBooks
 from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
@@ -20,7 +21,6 @@ SALES: Final = "/admin/sales"
 SHOWN_MAX: Final = 200
 REASON_LENGTH_MAX: Final = 200
 NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other administrators."
-PAUSED: Final = "paused by an administrator"
 
 
 @dataclass(frozen=True, slots=True)

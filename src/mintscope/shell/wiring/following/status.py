@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from mintscope.base.errors import ErrorCode, ServiceUnavailable, UnusableStore
 from mintscope.base.primitives import UnixMs
 from mintscope.core.market.store import MarketReader
+from mintscope.core.payments.books.closure import violation_of
 from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.edges.api.check import Check, result_of
 from mintscope.edges.api.failures import RETRY_S
@@ -76,8 +77,8 @@ class StatusReader:
         if self.sales is None:
             return None
         books = self.sales.maintenance.books
-        violation, scan = await books.why_stopped(), await books.scan(ScanScope.NEW)
-        return BooksStatus(violation, None if scan is None else scan.finished_at)
+        why, scan = await books.why_stopped(), await books.scan(ScanScope.NEW)
+        return BooksStatus(violation_of(why), None if scan is None else scan.finished_at)
 
 
 def age_rules(api: ApiConfig) -> AgeRules:
