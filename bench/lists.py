@@ -3,7 +3,8 @@
 The list is read from memory, so this is the work of the api process alone: taking in all mints,
 sorting them, following slots with 500 trades, and cutting pages, as the api process does: in
 threads. A watch on the loop notes by how much a turn of a millisecond is late, less what threads
-of this process waited for a core: the longest is the stall that any other request would meet.
+of this process waited for a core: the longest is the stall that any other request would meet, or
+less, for as the watch reads how long they waited a thread may take the interpreter for 5 ms.
 
 The peer keeps the same numbers in a table of SQLite in memory, with an index for each order.
 """
