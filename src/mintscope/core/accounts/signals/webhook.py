@@ -95,6 +95,8 @@ def signed(
 def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
     """Return what keeps *url* from being a webhook, None if nothing does.
 
+    What a name leads to is seen when something is sent; an address that is written out, here.
+
     allows_loopback   plain http to an address of this machine is fine, too
     """
     expected = f"expected an https address of at most {URL_LENGTH_MAX} characters"
@@ -113,7 +115,15 @@ def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
         return expected
     if port is not None and port != HTTPS_PORT and not USER_PORT_MIN <= port <= PORT_MAX:
         return f"expected port {HTTPS_PORT}, or {USER_PORT_MIN} to {PORT_MAX}; was {port}"
-    return None
+    is_open = not _is_inside(parts.hostname) or (allows_loopback and is_loopback(parts.hostname))
+    return None if is_open else f"expected a public address; was {parts.hostname!r}"
+
+
+def _is_inside(host: str) -> bool:
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return is_loopback(host)
 
 
 def is_loopback(host: str) -> bool:
