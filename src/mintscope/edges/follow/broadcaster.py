@@ -2,7 +2,7 @@
 
 dirty     mints that have traded since they were told, or whose slot was retracted
 flush     tells those of them that were not told within the last 250 ms
-parcels   events on their way, some two hundred listeners in a turn of the event loop
+deliveries   events on their way, some two hundred listeners in a turn of the event loop
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class _Audience:
         self.as_of = NOWHERE
 
 
-class _Parcel(msgspec.Struct, gc=False):
+class _Delivery(msgspec.Struct, gc=False):
     """An event and those who are still to be told."""
 
     mint: Mint
@@ -96,7 +96,7 @@ class Broadcaster:
         self._clock = clock
         self._audiences: dict[Mint, _Audience] = {}
         self._dirty: dict[Mint, None] = {}
-        self._parcels: deque[_Parcel] = deque()
+        self._deliveries: deque[_Delivery] = deque()
         self._is_telling = False
         self._loads: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
@@ -265,7 +265,7 @@ class Broadcaster:
     def _send(self, mint: Mint, audience: _Audience, event: bytes, *, is_whole: bool) -> None:
         audience.is_busy, audience.told_at_s = True, self._clock.monotonic_s()
         left = iter(list(audience.listeners))
-        self._parcels.append(_Parcel(mint, audience, event, is_whole, left))
+        self._deliveries.append(_Delivery(mint, audience, event, is_whole, left))
         if not self._is_telling:
             self._is_telling = True
             self._go_on()
@@ -273,24 +273,24 @@ class Broadcaster:
     def _go_on(self) -> None:
         """Tell the next ones."""
         left_count = TOLD_IN_A_TURN
-        while self._parcels and left_count:
-            parcel = self._parcels[0]
-            some = list(islice(parcel.left, left_count))
+        while self._deliveries and left_count:
+            delivery = self._deliveries[0]
+            some = list(islice(delivery.left, left_count))
             left_count -= len(some)
             for listener in some:
-                _tell(listener, parcel)
+                _tell(listener, delivery)
             if left_count:
-                self._parcels.popleft()
-                parcel.audience.is_busy = False
-                if parcel.mint in self._dirty:
+                self._deliveries.popleft()
+                delivery.audience.is_busy = False
+                if delivery.mint in self._dirty:
                     self.flush()
-        self._is_telling = bool(self._parcels)
+        self._is_telling = bool(self._deliveries)
         if self._is_telling:
             asyncio.get_running_loop().call_soon(self._go_on)
 
 
-def _tell(listener: Listener, parcel: _Parcel) -> None:
+def _tell(listener: Listener, delivery: _Delivery) -> None:
     try:
-        listener.tell(parcel.mint, parcel.event, is_whole=parcel.is_whole)
+        listener.tell(delivery.mint, delivery.event, is_whole=delivery.is_whole)
     except Exception:
         LOG.exception("a listener failed when it was told an update")

@@ -14,7 +14,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import WEBHOOKS, WEBHOOKS_OLDEST_S, WEBHOOKS_WAITING
-from mintscope.core.accounts.signals.deliveries import Deliveries, Parcel
+from mintscope.core.accounts.signals.deliveries import Deliveries, DueWebhook
 from mintscope.edges.webhooks.post import NotAccepted, WebhookPost
 
 POLL_S: Final = 0.5
@@ -31,7 +31,7 @@ class WebhookSender:
     deliveries: Deliveries
     post: WebhookPost
     clock: Clock
-    _sending: dict[asyncio.Task[None], Parcel] = field(default_factory=dict, init=False)
+    _sending: dict[asyncio.Task[None], DueWebhook] = field(default_factory=dict, init=False)
     _counted_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
@@ -59,11 +59,11 @@ class WebhookSender:
 
         What this process is still sending, though its lease is over, is not sent beside that.
         """
-        sent = {parcel.firing.firing_id for parcel in self._sending.values()}
-        parcels = await self.deliveries.lease(self._sending.values())
-        new = [parcel for parcel in parcels if parcel.firing.firing_id not in sent]
-        for parcel in new:
-            self._sending[asyncio.create_task(self._send(parcel))] = parcel
+        sent = {webhook.firing.firing_id for webhook in self._sending.values()}
+        webhooks = await self.deliveries.lease(self._sending.values())
+        new = [webhook for webhook in webhooks if webhook.firing.firing_id not in sent]
+        for webhook in new:
+            self._sending[asyncio.create_task(self._send(webhook))] = webhook
         return len(new)
 
     async def settle(self) -> None:
@@ -84,12 +84,12 @@ class WebhookSender:
     def _collect(self) -> None:
         """Free the places of what has ended."""
         for task in [task for task in self._sending if task.done()]:
-            parcel, trouble = self._sending.pop(task), task.exception()
+            webhook, trouble = self._sending.pop(task), task.exception()
             if trouble is not None:
                 is_bug = not isinstance(trouble, ServiceUnavailable)
                 log.warning(
                     "what became of a webhook was not noted",
-                    firing=parcel.firing.firing_id,
+                    firing=webhook.firing.firing_id,
                     exc_info=trouble if is_bug else None,
                     why=str(trouble),
                 )
@@ -104,11 +104,11 @@ class WebhookSender:
         WEBHOOKS_OLDEST_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
         self._counted_at_s = now_s
 
-    async def _send(self, parcel: Parcel) -> None:
-        firing = parcel.firing
+    async def _send(self, webhook: DueWebhook) -> None:
+        firing = webhook.firing
         about = {"signal": firing.fired.signal_id, "firing": firing.firing_id}
         try:
-            await self.post.send(parcel.url, parcel.headers, parcel.body)
+            await self.post.send(webhook.url, webhook.headers, webhook.body)
         except NotAccepted as failure:
             is_last = await self.deliveries.failed(firing, str(failure), is_gone=failure.is_gone)
             WEBHOOKS.labels("given_up" if is_last else "failed").inc()

@@ -124,7 +124,7 @@ async def test_each_webhook_is_leased_once_and_at_once(machines: list[Machine]) 
             tested = await machine.signals().test(signal.user_id, signal.signal_id)
             assert tested is not None
             leased = [await taker.deliveries().lease([]) for taker in takers]
-            assert [len(parcels) for parcels in leased] == [1, 0, 0]
+            assert [len(webhooks) for webhooks in leased] == [1, 0, 0]
             sent_at_ms = int(leased[0][0].headers["webhook-timestamp"]) * SECOND_MS
             assert -PATIENCE_MS < sent_at_ms - HERE.now() <= 0
             await takers[0].deliveries().delivered(tested.firing_id, 1)

@@ -33,7 +33,7 @@ NO_WEBHOOK: Final = "there is no webhook any more"
 DISABLED: Final = "its webhook was disabled"
 
 
-class Parcel(NamedTuple):
+class DueWebhook(NamedTuple):
     """A webhook that is to be sent now; *is_failing*: others of its signal have failed."""
 
     firing: Firing
@@ -58,7 +58,7 @@ class Deliveries:
     retry_ms_max: int
     lease_ms: int = LEASE_MS
 
-    async def lease(self, sending: Collection[Parcel]) -> Sequence[Parcel]:
+    async def lease(self, sending: Collection[DueWebhook]) -> Sequence[DueWebhook]:
         """Lease what can be sent beside *sending*: some of each signal, whatever others are up to.
 
         A signal whose webhooks fail takes places only of those kept for such signals.
@@ -66,8 +66,8 @@ class Deliveries:
         now, room = self.clock.now(), AT_ONCE - len(sending)
         if room <= 0 or not await self.store.read(lambda rows: rows.webhooks.is_due(now)):
             return []  # asked twice a second: the locks of others are left alone
-        failing = FAILING_AT_ONCE - sum(parcel.is_failing for parcel in sending)
-        without = {parcel.firing.fired.signal_id for parcel in sending}
+        failing = FAILING_AT_ONCE - sum(webhook.is_failing for webhook in sending)
+        without = {webhook.firing.fired.signal_id for webhook in sending}
         return await self.store.claim(
             lambda rows: self._lease(rows, now, {False: room, True: failing}, without)
         )
@@ -102,12 +102,12 @@ class Deliveries:
         now: UnixMs,
         most: Mapping[bool, int],
         without: Collection[SignalId],
-    ) -> Sequence[Parcel]:
+    ) -> Sequence[DueWebhook]:
         """Lease of the signals that do not fail, then of those that do, so many at most."""
-        parcels: list[Parcel] = []
+        webhooks: list[DueWebhook] = []
         signed_at = rows.webhooks.time(now)  # receivers refuse what is minutes off
         for is_failing in (False, True):
-            count = min(most[is_failing], most[False] - len(parcels))
+            count = min(most[is_failing], most[False] - len(webhooks))
             wanted = DueWanted(
                 count=count, of_each=OF_EACH_AT_ONCE, without=without, are_failing=is_failing
             )
@@ -119,8 +119,8 @@ class Deliveries:
                 rows.firings.update(firing.firing_id, due_at=UnixMs(now + self.lease_ms))
                 headers, body = self._message(signal, firing, signed_at)
                 url = signal.rule.webhook_url
-                parcels.append(Parcel(firing, is_failing, url, headers, body))
-        return parcels
+                webhooks.append(DueWebhook(firing, is_failing, url, headers, body))
+        return webhooks
 
     def _message(self, signal: Signal, firing: Firing, now: UnixMs) -> tuple[dict[str, str], bytes]:
         nonces = [signal.nonce]
