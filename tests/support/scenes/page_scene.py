@@ -93,6 +93,7 @@ async def _applications(site: Website) -> dict[str, object]:
             await site.exchange(email, secret)
         site.clock.advance(5 * HOUR_MS)
     await review.reject(made["rejected"], note="Spam.\nAgain.", actor=COMMAND_LINE)
+    await review.record("followed token", f"mint:{'z' * 44}", actor=COMMAND_LINE)
     return {**made, "confirm": confirm}
 
 

@@ -20,6 +20,7 @@ from mintscope.core.market.listing.names import cleaned
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.web.docs.definitions import DEFINITIONS
+from mintscope.edges.web.form import sentence
 from mintscope.edges.web.live.open_pages import OpenPages
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
@@ -147,7 +148,7 @@ class TokenPages:
 
     def _without_numbers(self, known: _Known, reason: ServiceError) -> Page:
         state = "stale" if isinstance(reason, DataStale) else "young"
-        return Page("token/token.html", {**known.shown, "state": state, "reason": str(reason)})
+        return Page("token/token.html", {**known.shown, "state": state, "reason": sentence(reason)})
 
     async def _offer(self, request: PageRequest) -> Mapping[str, Any]:
         """Return what a visitor can do who has no view left."""
