@@ -94,7 +94,10 @@ async def test_it_says_how_old_its_block_is_and_shows_none_that_is_too_old(shop:
             assert f"SOL the last hour {state} " in page
             assert f"slot {shop.market.slot:,} , {age}" in page
         shop.clock.step(NOW + 301_000 - shop.clock.now())
-        assert "SOL the last hour" not in words(await person.open("/"))
+        for path in ("/", "/live"):
+            late = await person.open(path)
+            assert "SOL the last hour" not in words(late)
+            assert "SOL is not shown: there is no data of it that is fresh enough." in words(late)
 
 
 async def test_who_signs_in_sees_credits_keys_and_what_is_watched(shop: Website) -> None:

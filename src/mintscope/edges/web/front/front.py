@@ -27,7 +27,7 @@ from mintscope.edges.web.tokens.watching import Watching
 
 LIVE: Final = "/live"
 BUNDLES_SHOWN: Final = (10, 100, 500)
-NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None}
+NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market": False}
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class LiveFront:
         return {
             "sol": await self._sol.read(),
             "movers": await self._movers(),
+            "has_market": True,
             "degraded_ms": int(self._market.degraded_after_s * SECOND_MS),
         }
 

@@ -18,6 +18,7 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
 
   function show(tokens) {
     list.replaceChildren(...tokens.map(item));
+    list.classList.add("over");
     list.hidden = tokens.length === 0;
   }
 
@@ -66,13 +67,25 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
     clearTimeout(timer);
     timer = setTimeout(find, PAUSE_MS);
   });
+  // Up and down walk through what was found; Escape, and whoever goes on, leaves it.
   field.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || list.hidden) return;
+    const stops = [input, ...list.querySelectorAll("button")];
+    const place = stops.indexOf(document.activeElement);
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (list.hidden || place < 0) return;
+    if (event.key === "Escape") {
+      clearTimeout(timer);
+      asked.abort();
+      show([]);
+      input.focus();
+    } else if (step) {
+      stops[(place + step + stops.length) % stops.length].focus();
+    } else return;
     event.preventDefault();
-    clearTimeout(timer);
-    asked.abort();
-    show([]);
-    input.focus();
+  });
+  field.addEventListener("focusout", (event) => {
+    const isOver = list.classList.contains("over");
+    if (isOver && event.relatedTarget !== null && !field.contains(event.relatedTarget)) show([]);
   });
   list.addEventListener("click", (event) => {
     const button = event.target.closest("button");

@@ -182,14 +182,16 @@ class Age {
     const isLate = age > Number(this.place.dataset.degradedMs);
     this.place.dataset.state = this.state === "live" && isLate ? "late" : this.state;
     const words = { live: "live, ", late: "late, ", ended: "" }[this.place.dataset.state] ?? "";
-    this.text.textContent = `${words}${written(age)} old${this.state === "ended" ? `, ${this.why}` : ""}`;
+    this.text.textContent = `${words}${oldText(age)}${this.state === "ended" ? `, ${this.why}` : ""}`;
   }
 }
 
-function written(age) {
-  const seconds = Math.round(age / 1000);
-  if (seconds < 120) return `${seconds} s`;
-  return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`;
+// As web/pages/words.py writes it.
+function oldText(ageMs) {
+  const seconds = Math.floor(ageMs / 1000);
+  if (seconds < 1) return "under a second old";
+  if (seconds < 120) return `${seconds} s old`;
+  return seconds < 7200 ? `${Math.floor(seconds / 60)} min old` : `${Math.floor(seconds / 3600)} h old`;
 }
 
 const age = new Age(document.getElementById("freshness"));
