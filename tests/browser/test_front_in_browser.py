@@ -1,13 +1,14 @@
 """The first page in a browser: painted at once, still while it changes, whole without scripts."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
-from support.scenes.people.browsing import visiting
+from support.scenes.people.browsing import MOVED, visiting
 from support.scenes.shown_market import mint_named
 from support.scenes.website import Website, served_website
 
@@ -26,12 +27,9 @@ SEEN = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden !== "", configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
 }"""
-SHIFTS = """() => {
-  window.shifted = 0;
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries()) window.shifted += entry.value;
-  }).observe({ type: "layout-shift", buffered: true });
-}"""
+SCRIPTS_LATE_S = 0.4
+NARROW = (360, 780)
+WIDE = (1280, 900)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -59,6 +57,29 @@ async def test_it_is_light_and_painted_soon_with_nothing_kept(
     assert min(painted) < LARGEST_PAINT_MS_MAX
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+async def test_nothing_moves_as_scripts_come_late(
+    chromium: Browser, shop: Website, size: tuple[int, int]
+) -> None:
+    """What scripts show or write is there after the page was painted, on a slow machine."""
+
+    async def late(route: Route) -> None:
+        await asyncio.sleep(SCRIPTS_LATE_S)
+        await route.continue_()
+
+    async with visiting(chromium, shop.origin, size=size, zone="Asia/Tokyo") as visitor:
+        page = visitor.page
+        await page.add_init_script(MOVED)
+        await page.route("**/*.js", late)
+        token = f"/token/{mint_named('SOL')}"
+        for path in ("/", "/tokens", token, "/pricing", "/credits", "/docs", "/status"):
+            await visitor.open(path)
+            await page.evaluate("new Promise((done) => requestAnimationFrame(() => done()))")
+            if path == token:
+                await page.locator(".chart .moving canvas").first.wait_for()
+            assert [path, *await page.evaluate("window.moved")] == [path]
+
+
 @pytest.mark.parametrize("way", ["told", "asked for again"])
 async def test_what_is_live_changes_and_nothing_moves(
     chromium: Browser, shop: Website, way: str
@@ -68,8 +89,8 @@ async def test_what_is_live_changes_and_nothing_moves(
         page = visitor.page
         if way != "told":
             await page.route("**/live/events", lambda route: route.fulfill(status=503))
+        await page.add_init_script(MOVED)
         await visitor.open("/")
-        await page.evaluate(SHIFTS)
         finder = page.get_by_label("Find a token")
         await finder.fill("ju")
         await expect(page.locator('[data-part="age"]')).to_have_text(re.compile(r"^[1-9] s old$"))
@@ -82,7 +103,7 @@ async def test_what_is_live_changes_and_nothing_moves(
         await expect(page.locator('[data-part="price"]')).to_contain_text(f"${price:.2f}")
         await expect(finder).to_be_focused()
         await expect(finder).to_have_value("ju")
-        assert await page.evaluate("window.shifted") == 0
+        assert await page.evaluate("window.moved") == []
         visitor.mishaps.clear()  # the browser says what was refused
         if way == "told":
             await _be_hidden(page, shop)

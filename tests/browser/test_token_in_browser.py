@@ -8,7 +8,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
 from mintscope.shell.config.sections import WebConfig
-from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.people.page_checks import look_at
 from support.scenes.token_market import BONE, RISKY, SOL, UNTRACKED, YOUNG, TokenMarket, swap_of
 from support.scenes.website import MINUTE_MS, Website, served_website
@@ -18,10 +18,7 @@ WEIGHT_MAX = 130_000  # of 150,000 that are allowed: room for what comes
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
 # that moves names.
 WATCH = """
-  window.seen = { shift: 0, paint: 0, violations: [], levels: new Set() };
-  new PerformanceObserver((list) => {
-    for (const each of list.getEntries()) if (!each.hadRecentInput) window.seen.shift += each.value;
-  }).observe({ type: "layout-shift", buffered: true });
+  window.seen = { paint: 0, violations: [], levels: new Set() };
   new PerformanceObserver((list) => {
     for (const each of list.getEntries()) window.seen.paint = each.startTime;
   }).observe({ type: "largest-contentful-paint", buffered: true });
@@ -50,6 +47,7 @@ async def token_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
 async def watcher(chromium: Browser, token_site: Website) -> AsyncIterator[Visitor]:
     async with visiting(chromium, token_site.origin, zone="Asia/Tokyo") as visitor:
         await visitor.page.add_init_script(WATCH)
+        await visitor.page.add_init_script(MOVED)
         yield visitor
 
 
@@ -68,7 +66,7 @@ async def test_it_is_there_at_once_and_nothing_moves(watcher: Visitor) -> None:
     seen = await page.evaluate("window.seen")
 
     assert seen["violations"] == []
-    assert seen["shift"] == 0
+    assert await page.evaluate("window.moved") == []
     assert 0 < seen["paint"] < PAINT_MS_MAX
     assert 0 < await page.evaluate(WEIGHT) < WEIGHT_MAX
     drawn = await page.locator(".level-name").all_text_contents()
@@ -94,7 +92,7 @@ async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visito
     report = await token_site.token_market.follower.read(BONE) if token_site.token_market else None
     assert report is not None
     assert f'"rsi":{await rsi.get_attribute("title")}' in report.body.decode()
-    assert (await page.evaluate("window.seen"))["shift"] == 0
+    assert await page.evaluate("window.moved") == []
 
 
 @pytest.mark.asyncio(loop_scope="session")

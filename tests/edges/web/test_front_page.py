@@ -129,3 +129,13 @@ def test_an_area_stays_in_its_plot() -> None:
         numbers = [float(y) for y in re.findall(r"[ML][\d.]+ (-?[\d.]+)", drawn)]
         assert all(0 <= y <= SIZE for y in numbers)
         assert "nan" not in drawn
+
+
+def test_minutes_without_a_trade_are_dotted_and_have_no_area() -> None:
+    drawn = str(draw_area([1.0, 1.0, 2.0, 2.0], UnixS(1_800_000_000), 60, "a label", quiet={1, 3}))
+    paths = dict(re.findall(r'<path class="(area|dotted|line)" d="([^"]*)"', drawn))
+    assert paths == {
+        "area": "M333.3 1000L333.3 940.0L666.7 60.0L666.7 1000z",
+        "line": "M333.3 940.0L666.7 60.0",
+        "dotted": "M0.0 940.0L333.3 940.0M666.7 60.0L1000.0 60.0",
+    }

@@ -14,7 +14,7 @@ def points(svg: str) -> list[tuple[float, float]]:
 
 @given(st.lists(st.floats(min_value=1e-12, max_value=1e12), min_size=1, max_size=200))
 def test_it_stays_in_its_box_and_rises_where_the_values_do(values: list[float]) -> None:
-    drawn = points(sparkline(values))
+    drawn = sorted(set(points(sparkline(values))))
 
     assert len(drawn) == len(values)
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in drawn)
@@ -33,6 +33,15 @@ def test_its_colour_is_that_of_the_whole_way() -> None:
 
 def test_a_gap_is_not_drawn_across() -> None:
     assert sparkline([1.0, 2.0, None, 3.0, 4.0]).count("M") == 2
+
+
+def test_what_was_not_traded_is_dotted() -> None:
+    drawn = re.findall(r'<path( class="quiet")? d="([^"]*)"', sparkline([1.0, 1.0, 2.0, 3.0, 3.0]))
+
+    assert drawn == [
+        ("", "M30.0 30.0L60.0 16.0L90.0 2.0"),
+        (' class="quiet"', "M0.0 30.0L30.0 30.0M90.0 2.0L120.0 2.0"),
+    ]
 
 
 def test_it_is_read_out_only_where_it_says_something() -> None:

@@ -36,6 +36,21 @@ CHROMIUM_ARGUMENTS: Final = (
     "--disable-sync",
 )
 
+# As a script for each page: what moved that nobody touched, from where to where.
+MOVED: Final = """
+  window.moved = [];
+  const told = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);
+  const place = ({ x, y, width, height }) => [x, y, width, height].join(" ");
+  const moves = ({ node, previousRect, currentRect }) =>
+    `${told(node)} from ${place(previousRect)} to ${place(currentRect)}`;
+  new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) {
+      if (each.hadRecentInput) continue;
+      window.moved.push(`${each.value}: ${each.sources.map(moves).join("; ")}`);
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+"""
+
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:

@@ -1,17 +1,24 @@
 """A line of a few pixels: how a price went, without axes."""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
 from typing import Final
 
 from markupsafe import Markup
 
+from mintscope.edges.web.figures.stretches import stretches
+
 WIDTH: Final = 120
 HEIGHT: Final = 32
+QUIET: Final = Markup(' class="quiet"')
 MARGIN: Final = 2.0  # so that the stroke is not cut at the edges
 
 
 def sparkline(values: Sequence[float | None], label: str = "") -> Markup:
     """Return *values*, oldest first and evenly apart, as SVG; None is a gap.
+
+    A value that is the one before it was not traded: the line is dotted there.
 
     label   what is read out; empty: it says nothing that is not beside it in words
     It is coloured by its classes: `spark`, and `up`, `down` or `level`.
@@ -26,22 +33,33 @@ def sparkline(values: Sequence[float | None], label: str = "") -> Markup:
     kind = "up" if last > first else "down" if last < first else "level"
     return Markup(
         '<svg class="spark {}" viewBox="0 0 {} {}" preserveAspectRatio="none" focusable="false" {}>'
-        '<path d="{}" fill="none" vector-effect="non-scaling-stroke"/></svg>'
-    ).format(kind, WIDTH, HEIGHT, heard, _path(values, known))
+        "{}</svg>"
+    ).format(kind, WIDTH, HEIGHT, heard, _paths(values, known))
 
 
-def _path(values: Sequence[float | None], known: Sequence[float]) -> str:
+def _paths(values: Sequence[float | None], known: Sequence[float]) -> Markup:
     if not known:
-        return ""
+        return Markup("")
     low, span = min(known), max(known) - min(known)
     step = WIDTH / max(1, len(values) - 1)
-    parts, pen = [], "M"
-    for place, value in enumerate(values):
-        if value is None:
-            pen = "M"
-            continue
+
+    def point(place: int, value: float) -> str:
         part = (value - low) / span if span > 0 else 0.5
-        y = HEIGHT - MARGIN - part * (HEIGHT - 2 * MARGIN)
-        parts.append(f"{pen}{place * step:.1f} {y:.1f}")
-        pen = "L"
-    return "".join(parts)
+        return f"{place * step:.1f} {HEIGHT - MARGIN - part * (HEIGHT - 2 * MARGIN):.1f}"
+
+    drawn = {True: "", False: ""}
+    for is_known, group in groupby(enumerate(values), lambda each: each[1] is not None):
+        run = [(place, value) for place, value in group if value is not None]
+        if is_known:
+            points = [point(place, value) for place, value in run]
+            for part in stretches(points, partial(_is_held, [value for _, value in run])):
+                drawn[part.is_quiet] += "M" + "L".join(part.points)
+    return Markup("").join(
+        Markup('<path{} d="{}" fill="none" vector-effect="non-scaling-stroke"/>').format(kind, path)
+        for kind, path in (("", drawn[False]), (QUIET, drawn[True]))
+        if path
+    )
+
+
+def _is_held(values: Sequence[float], place: int) -> bool:
+    return values[place] == values[place - 1]

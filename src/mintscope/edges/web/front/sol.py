@@ -16,6 +16,7 @@ from mintscope.base.solana import WSOL
 from mintscope.base.time import MINUTE_S
 from mintscope.core.market.report import TokenReport
 from mintscope.core.market.series.candles import WIDTHS, Range, page_of, series_of
+from mintscope.core.market.series.store import SeriesCandle
 from mintscope.edges.web.figures.area import draw_area
 from mintscope.edges.web.figures.numbers import short_price
 from mintscope.edges.web.market import MarketParts
@@ -58,32 +59,37 @@ class LiveSol:
             kept = self._newest
             if kept is None or kept.slot != read.slot:
                 report = REPORT.decode(read.body)
-                closes, begin = await self._last_hour(report.data_span.to)
-                kept = _drawn(report, read.slot, closes, begin)
+                candles = await self._last_hour(report.data_span.to)
+                kept = _drawn(report, read.slot, candles)
                 self._newest = kept
         except (ServiceError, msgspec.ValidationError):
             return None
         return kept._replace(age_ms=read.age_ms, is_late=self.market.is_degraded(read.age_ms))
 
-    async def _last_hour(self, now: UnixS) -> tuple[Sequence[float], UnixS]:
-        """Return the closes of the last minutes, one for each, and when the first began."""
+    async def _last_hour(self, now: UnixS) -> Sequence[SeriesCandle]:
+        """Return the candles of the last minutes, one for each; empty where there was no trade."""
         width, minute = WIDTHS["m1"], UnixS(now - now % MINUTE_S)
         since = UnixS(minute - MINUTES * MINUTE_S)
         within = Range(width=width, since=since, until=minute, limit=MINUTES + 1, is_filled=True)
         kept = await self.market.series.candles(SOL, within.asked)
         if kept is None:
-            return [], since
-        candles = page_of(series_of(kept, within.asked), within, now).candles
-        return [each.close for each in candles], candles[0].bucket if candles else since
+            return []
+        return page_of(series_of(kept, within.asked), within, now).candles
 
 
-def _drawn(report: TokenReport, slot: Slot, closes: Sequence[float], begin: UnixS) -> SolNow:
+def _drawn(report: TokenReport, slot: Slot, candles: Sequence[SeriesCandle]) -> SolNow:
     price = report.price.usd
-    values = [*closes[:-1], price] if closes else [price]
+    values = [*(each.close for each in candles[:-1]), price]
+    quiet = {place for place, each in enumerate(candles) if not _is_traded(each)}
+    begin = candles[0].bucket if candles else report.data_span.to
     change = values[-1] / values[0] - 1.0 if len(values) > 1 and values[0] else None
     label = f"SOL in the last hour: from ${short_price(values[0])} to ${short_price(price)}"
-    chart = draw_area(values, begin, MINUTE_S, label)
+    chart = draw_area(values, begin, MINUTE_S, label, quiet)
     return SolNow(report, slot, 0, change, chart, _written(report))
+
+
+def _is_traded(candle: SeriesCandle) -> bool:
+    return candle.count > 0 or candle.imported_volume is not None
 
 
 def _written(report: TokenReport) -> Mapping[str, str]:

@@ -1,7 +1,10 @@
 // Conveniences only: every page does its work without this file.
 "use strict";
 
-for (const element of document.querySelectorAll("[data-with-script]")) element.hidden = false;
+for (const element of document.querySelectorAll("[data-with-script]")) {
+  element.hidden = false;
+  delete element.dataset.withScript; // from now on it may be hidden like everything else
+}
 
 // <button data-copy="ID">: puts the text of that element on the clipboard, and says so.
 async function copy(button) {

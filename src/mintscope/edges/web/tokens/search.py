@@ -14,6 +14,7 @@ from mintscope.edges.web.tokens.lines import ShownToken, TokenLines
 from mintscope.edges.web.tokens.question import TEXT_LENGTH_MAX
 
 FOUND_MAX: Final = 6
+NONE_NAMED: Final = "Name a token: its name or symbol, or its mint address."
 CHOOSE_ONE: Final = "Choose one of these: names prove nothing, so none is chosen for you."
 NONE_FOUND: Final = "No token that is followed here is called that. Its mint address will do."
 
@@ -44,7 +45,9 @@ class TokenSearch:
 
         error   what is said where nothing can be found
         """
-        if self._lines is None or not text:
+        if not text:
+            return NONE_NAMED, []
+        if self._lines is None:
             return error, []
         found = await self.find(text)
         return CHOOSE_ONE if found else NONE_FOUND, found
