@@ -91,7 +91,7 @@ async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
         ("", "name", "a\nb", "Give it a name"),
         ("/rename", "name", "", "Give it a name"),
         ("/add", "mint", "nothing", "No token that is followed here is called that"),
-        ("/add", "mint", "", "Expected a token mint address"),
+        ("/add", "mint", "", "Name a token: its name or symbol, or its mint address."),
     ],
 )
 async def test_what_is_typed_wrong_is_asked_for_again(

@@ -36,7 +36,7 @@ CHROMIUM_ARGUMENTS: Final = (
     "--disable-sync",
 )
 
-# As a script for each page: what moved that nobody touched, from where to where.
+# As a script for each page: what moved without being touched, from where to where.
 MOVED: Final = """
   window.moved = [];
   const told = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);

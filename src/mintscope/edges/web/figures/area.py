@@ -17,11 +17,7 @@ TIMES: Final = 4
 
 
 def draw_area(
-    values: Sequence[float],
-    begin: UnixS,
-    step_s: int,
-    label: str,
-    quiet: Collection[int] = (),
+    values: Sequence[float], begin: UnixS, step_s: int, label: str, quiet: Collection[int] = ()
 ) -> Markup:
     """Return *values*, oldest first, as SVG: a plot, the prices right of it and the times below.
 
@@ -54,12 +50,16 @@ def draw_area(
         label=label,
         grid=grid,
         area="".join(map(_area, parts)),
-        line="".join("M" + "L".join(each.points) for each in parts if not each.is_quiet),
-        dotted="".join("M" + "L".join(each.points) for each in parts if each.is_quiet),
+        line=_path(parts, is_quiet=False),
+        dotted=_path(parts, is_quiet=True),
         last=last,
         prices=_texts([("6", f"{y(value) / 10:.2f}%", short_price(value)) for value in ticks]),
         times=_texts(_clocks(len(values), begin, step_s)),
     )
+
+
+def _path(parts: Sequence[Stretch], *, is_quiet: bool) -> str:
+    return "".join("M" + "L".join(each.points) for each in parts if each.is_quiet is is_quiet)
 
 
 def _area(stretch: Stretch) -> str:
