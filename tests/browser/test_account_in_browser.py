@@ -35,7 +35,7 @@ async def test_from_signing_up_to_a_new_password(own_site: Website, ann: Visitor
     await ann.follow("Sign up")
     await ann.fill(E_mail_address=EMAIL, Password="short")
     await ann.press("Create the account")
-    await ann.reads("Expected 10 to 200 characters; were 5.")
+    await ann.reads("Expected 10 to 200 characters; there were 5.")
     await expect(ann.page.locator("#password")).to_be_focused()
     await expect(ann.page.locator("#email")).to_have_value(EMAIL)
     await ann.fill(Password=PASSWORD)

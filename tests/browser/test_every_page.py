@@ -73,7 +73,7 @@ ADDRESSES: Final = {
         "start": "/",
         "tokens-starred": "/tokens",
         "token-of-person": f"/token/{WSOL}",
-        "tokens-unwatched": "/tokens?watched=1",
+        "tokens-watched": "/tokens?watched=1",
         "keys": "/settings/api-keys",
         "key-new": "/settings/api-keys/new",
         "key-new-preset": "/settings/api-keys/new?preset=trading-bot",
@@ -147,7 +147,7 @@ SENT_AS_THEY_STAND: Final = {
     "newcomer": {"second-factor-app": ("/settings/second-factor", "Add an app")},
     "person": {
         "account-email-wrong": ("/settings/account/email", "Send the link"),
-        "key-rename-wrong": ("/settings/api-keys/{old}/rename", "Rename key"),
+        "key-renamed": ("/settings/api-keys/{old}/rename", "Rename key"),
         "account-delete-wrong": ("/settings/account/delete", "Delete my account"),
         "credits-deposit-wrong": ("/credits?of=token", "Move them in"),
         "alert-wrong": ("/alerts/new", "Make it"),

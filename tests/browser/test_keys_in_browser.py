@@ -168,7 +168,7 @@ async def test_a_key_is_rotated_with_an_overlap_and_revoked(
 
     await visitor.page.get_by_role("link", name="Revoke My bot").first.click()
     await visitor.reads("This cannot be undone.")
-    await visitor.press("Revoke My bot")
+    await visitor.press("Revoke the key")
     await visitor.reads("The key is revoked.")
     live_site.clock.advance(3_600_000)
     assert [(await whose(live_site, key)).status_code for key in (old, new)] == [401, 401]

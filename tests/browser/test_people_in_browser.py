@@ -33,7 +33,7 @@ async def test_mistakes_at_signing_up_are_told_beside_the_field(
         await visitor.reads("It is empty")
         await visitor.fill(E_mail_address="no address", Password="short")
         await visitor.press("Create the account")
-        await visitor.reads("Expected 10 to 200 characters; were 5.")
+        await visitor.reads("Expected 10 to 200 characters; there were 5.")
         await expect(visitor.page.get_by_label("E-mail address")).to_have_value("no address")
         await expect(visitor.page.get_by_label("E-mail address")).to_be_focused()
         email = f"twice-{scripts}@people.example"
@@ -75,7 +75,7 @@ async def test_the_password_is_changed_and_other_sessions_end(
         await visitor.open("/settings/account")
         await visitor.follow("Change the password")
         await visitor.press("Set the password")
-        await visitor.reads("Expected 10 to 200 characters; were 0.")
+        await visitor.reads("Expected 10 to 200 characters; there were 0.")
         await visitor.page.get_by_label("New password", exact=True).fill(BETTER)
         await visitor.press("Set the password")
         await visitor.reads("Your password is changed. All other sessions were ended.")

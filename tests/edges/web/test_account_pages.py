@@ -197,8 +197,8 @@ async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
     assert isinstance(made, Signal)
     await site.accounts.signals.test(UserId(1), made.signal_id)
     text = words(await alice.open(DELETE))
-    assert "1 alert is deleted with what fired" in text
-    assert "1 key is refused from that moment on" in text
+    assert "1 alert is deleted, with the record of what fired" in text
+    assert "1 key stops working" in text
     assert "this address may apply again" in text
     ((username,),) = site.rows("SELECT username FROM user")
     assert (await alice.send(DELETE, {"username": "someone"})).status_code == 422

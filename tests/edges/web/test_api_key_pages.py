@@ -84,7 +84,7 @@ async def test_a_cap_is_set_changed_and_taken_away(site: Website, alice: Person)
         assert where(answer).startswith(f"{KEYS}/1?notice=key-capped")
         assert await kept() == [most]
     page = await alice.open(f"{KEYS}/1")
-    assert "0 spent this month, of 0 it may; 0 left in your account" in words(page)
+    assert "0 spent this month of at most 0; 0 left in your account" in words(page)
     for wrong in ("-1", "1.5", "x", "9" * 13):
         answer = await alice.send(f"{KEYS}/1/cap", {"cap": wrong})
         assert "Expected a whole number of credits" in words(answer)

@@ -26,11 +26,15 @@ NOT_TOLD_APART = "The e-mail address or the password is wrong."
         ({"email": "a@b.example\nbcc: x@y.example", "password": PASSWORD}, "email", "Expected an"),
         ({"email": "a@b.example, c@d.example", "password": PASSWORD}, "email", "Expected an"),
         ({"email": f"{'a' * 250}@b.example", "password": PASSWORD}, "email", "at most 254"),
-        ({"email": ALICE, "password": ""}, "password", "Expected 10 to 200 characters; were 0."),
+        (
+            {"email": ALICE, "password": ""},
+            "password",
+            "Expected 10 to 200 characters; there were 0.",
+        ),
         (
             {"email": ALICE, "password": "short"},
             "password",
-            "Expected 10 to 200 characters; were 5",
+            "Expected 10 to 200 characters; there were 5",
         ),
         ({"email": ALICE, "password": "x" * 201}, "password", "Expected 10 to 200 characters"),
         ({"email": ALICE, "password": "a" * 12}, "password", "that is harder to guess."),
@@ -156,7 +160,7 @@ async def test_a_forgotten_password_is_reset_by_a_link_in_an_email(alice: Person
             assert ALICE in words(page)
         weak = await elsewhere.send(link, {"password": "short"})
         assert weak.status_code == 422
-        assert "Expected 10 to 200 characters; were 5." in words(weak)
+        assert "Expected 10 to 200 characters; there were 5." in words(weak)
         done = await elsewhere.send(link, {"password": NEW_PASSWORD})
         assert where(done) == "/sign-in?notice=password-reset"
         assert (await alice.open("/settings/account")).status_code == 303  # ended

@@ -84,10 +84,10 @@ async def test_the_overview_adds_up_what_every_process_wrote(
     text = words(await administrator.open("/admin/overview"))
     assert "200 OK 3,000" in text
     assert "402 Payment Required 8" in text
-    assert "8 answers asked for a payment, 2 payments settled (25.0 for 100)" in text
+    assert "8 answers asked for a payment, 2 payments settled (25.0 %)" in text
     assert "Credits sold 30" in text
     assert "Fee payer 1.2500 SOL" in text
-    assert "at most 3,000 an hour" in text
+    assert "peak 3,000 an hour" in text
     assert "Age of the newest block 2.4 s" in text
     assert "Everything of the last seven days was understood." in text
 
@@ -155,7 +155,7 @@ async def test_the_audit_log_names_people_and_is_filtered(
     of_command = words(await administrator.open(f"{AUDIT}?who=command%20line&action=REJ"))
     assert "rejected" in of_command
     assert "made administrator" not in of_command
-    assert "There is none." in words(await administrator.open(f"{AUDIT}?who=no-one@example.org"))
+    assert "No row matches." in words(await administrator.open(f"{AUDIT}?who=no-one@example.org"))
 
 
 async def test_applications_are_searched(site: Website, administrator: Person) -> None:

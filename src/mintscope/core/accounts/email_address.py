@@ -21,7 +21,7 @@ def parse_email(text: str) -> EmailAddress:
         raise UnusableEmailAddress("expected an e-mail address; it is empty")
     if len(normal) > EMAIL_LENGTH_MAX:
         raise UnusableEmailAddress(
-            f"expected at most {EMAIL_LENGTH_MAX} characters; were {len(normal)}"
+            f"expected at most {EMAIL_LENGTH_MAX} characters; there were {len(normal)}"
         )
     try:
         parts = validate_email(

@@ -102,7 +102,7 @@ class Person:
 
 def words(response: httpx.Response) -> str:
     """Return what a page says, without its markup, in one line."""
-    body = response.text.partition("<body>")[2]
+    body = response.text.partition("<body>")[2].replace("<wbr>", "")
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 

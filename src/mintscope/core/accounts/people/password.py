@@ -36,7 +36,9 @@ class Hasher(Protocol):
 def expect_password(text: str, *, email: str) -> str:
     """Return *text* if it may be a password.  Raises WeakPassword."""
     if not LENGTH_MIN <= len(text) <= LENGTH_MAX:
-        raise WeakPassword(f"expected {LENGTH_MIN} to {LENGTH_MAX} characters; were {len(text)}")
+        raise WeakPassword(
+            f"expected {LENGTH_MIN} to {LENGTH_MAX} characters; there were {len(text)}"
+        )
     if text.lower() in {email, email.partition("@")[0]} or len(set(text)) <= 3:  # noqa: PLR2004
         raise WeakPassword("expected a password that is harder to guess")
     return text

@@ -67,7 +67,9 @@ class FieldReader:
         """Read an optional line, trimmed; None for one that is blank."""
         text = (self._text(name) or "").strip()
         if len(text) > HANDLE_LENGTH_MAX:
-            self._refuse(name, f"expected at most {HANDLE_LENGTH_MAX} characters; were {len(text)}")
+            self._refuse(
+                name, f"expected at most {HANDLE_LENGTH_MAX} characters; there were {len(text)}"
+            )
         elif not text.isprintable():
             self._refuse(name, "expected one line of text; it holds control characters")
         return text or None
@@ -90,7 +92,7 @@ class FieldReader:
             self._refuse(name, "expected why access is wanted and what for; it is empty")
         elif len(text) > MOTIVATION_LENGTH_MAX:
             wanted = f"expected at most {MOTIVATION_LENGTH_MAX} characters"
-            self._refuse(name, f"{wanted}; were {len(text)}")
+            self._refuse(name, f"{wanted}; there were {len(text)}")
         elif any(_is_control(sign) for sign in text):
             self._refuse(name, "expected text; it holds control characters")
         return text

@@ -35,6 +35,7 @@ from mintscope.edges.web.pages.page import (
     WholeResponse,
 )
 from mintscope.edges.web.pages.words import (
+    address_text,
     ago_text,
     describe_agent,
     foreign_text,
@@ -108,8 +109,8 @@ class PageWriter:
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
     `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
-    `until`, `old`, `agent`, `visible`, `foreign`, `prose`, `highlight`, and of `figures`: `price`,
-    `short`, `dollars`, `percent`, `sparkline`.
+    `until`, `old`, `agent`, `visible`, `foreign`, `address`, `prose`, `highlight`, and of
+    `figures`: `price`, `short`, `dollars`, `percent`, `sparkline`.
 
     pages       the paths of all pages that there are: a link to any other is not shown
     is_secure   every address of the site is https
@@ -224,6 +225,7 @@ def _environment(
         agent=describe_agent,
         visible=visible,
         foreign=foreign_text,
+        address=address_text,
         price=price,
         short=short_price,
         dollars=dollars,

@@ -40,6 +40,12 @@ def foreign_text(text: str) -> Markup:
     return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
 
 
+def address_text(address: str) -> Markup:
+    """Return *address*, an e-mail address of a stranger, as an island that breaks at its @."""
+    name, at, domain = visible(address).rpartition("@")
+    return Markup("<bdi>{}{}{}{}</bdi>").format(name, Markup("<wbr>") if at else "", at, domain)
+
+
 @lru_cache(maxsize=2_048)  # all that the documentation has
 def prose_text(text: str) -> Markup:
     """Return *text*, of our own, as HTML: in backticks is code, links are their words."""

@@ -19,6 +19,7 @@ PROGRAMS_SHOWN: Final = 8
 DAYS: Final = HOURS // 24
 LAMPORTS_PER_SOL: Final = 10**9
 UNPAID_STATUS: Final = 402
+LAG_HEARD: Final = "Age of the newest block, the highest of each hour"
 SALES_PLOTS: Final = (
     (HourSeries.PAID, "Payments settled"),
     (HourSeries.CREDITS_SOLD, "Credits sold"),
@@ -49,7 +50,7 @@ class OverviewPages:
             "fund": _fund(numbers.get(HourSeries.FUND, {}), hour),
             "lag": {
                 "most": max(lag_s.values(), default=None),
-                "svg": hour_plot(lag_s, hour, "Age of the newest block, the highest of each hour"),
+                "svg": hour_plot(lag_s, hour, LAG_HEARD, is_level=True),
             },
             "age_s": await self._age_s(request),
             "programs": await self._programs(hour),
