@@ -48,7 +48,7 @@ async def test_a_key_is_made_copied_saved_and_works(live_site: Website, visitor:
     await visitor.fill(Name="My bot")
     await visitor.page.get_by_role("group", name="Trade").get_by_label("Read and write").check()
     await visitor.press("Review")
-    for text in ("Buy credits, move credits", "Spend the credits of your account", "It ends on"):
+    for text in ("Buy credits, move credits", "Spend the credits of your account", "It expires on"):
         await visitor.reads(text)
     await visitor.press("Create key")
 
@@ -147,7 +147,7 @@ async def test_a_preset_is_a_beginning(visitor: Visitor, preset: str, can: int) 
     await visitor.press("Review")
 
     assert await visitor.page.locator(".can li").count() == can + 1
-    is_warned = await visitor.page.get_by_text("It has no scope").count() == 1
+    is_warned = await visitor.page.get_by_text("This key has no scopes").count() == 1
     assert is_warned == (can == 0)
 
 

@@ -163,7 +163,7 @@ async def test_an_issued_key_is_reset_and_an_application_forgotten(
     first = await live_site.exchange(email, secret)
     await visitor.open(f"/admin/applications/{signup_id}")
     await visitor.reads("Key issued")
-    await visitor.follow("Let it be exchanged again")
+    await visitor.follow("Let it fetch a key again")
     await visitor.press("Revoke the key and reset")
     await visitor.reads("The key is revoked. The same secret can be exchanged once more.")
     live_site.clock.advance(6_000)

@@ -155,7 +155,7 @@ def address(length: int) -> str:
     ("text", "told"),
     [
         (" \t", "expected an e-mail address; it is empty"),
-        (address(255), "expected at most 254 characters; were 255"),
+        (address(255), "expected at most 254 characters; there were 255"),
         ("alice", "expected an e-mail address, as name@example.org. An email address must"),
         ("é@example.org", "expected an e-mail address, as name@example.org. "),
         ("alice@localhost", "expected an e-mail address, as name@example.org. "),
@@ -412,8 +412,8 @@ def test_a_password_may_be_short_or_long(password: str) -> None:
 @pytest.mark.parametrize(
     ("password", "told"),
     [
-        ("abcdefghi", "expected 10 to 200 characters; were 9"),
-        ("abcd" * 50 + "e", "expected 10 to 200 characters; were 201"),
+        ("abcdefghi", "expected 10 to 200 characters; there were 9"),
+        ("abcd" * 50 + "e", "expected 10 to 200 characters; there were 201"),
         ("abcabcabcabc", "expected a password that is harder to guess"),
         ("Alice@Example.ORG", "expected a password that is harder to guess"),
         ("WONDERLAND", "expected a password that is harder to guess"),
