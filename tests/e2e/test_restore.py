@@ -41,6 +41,9 @@ LATE_MS: Final = 1_500
 DURING: Final = 6  # purchases while the copy is made
 PRICE: Final = 25_000
 NEWER_MIN: Final = 5  # purchases that no copy can have
+CREDITS_SOLD: Final = (
+    "SELECT coalesce(sum(value), 0) FROM operation_hour WHERE series = 'credits_sold'"
+)
 POLL_S: Final = 0.1
 POLLS_MAX: Final = 300
 
@@ -244,11 +247,13 @@ async def test_buyers_of_after_the_copy_get_what_they_paid_for_once(town: Town) 
 
     async with served(town, PATIENT) as shop:
         await orphans(town, count - known)
+        sold_before = ask_books(town.folder, CREDITS_SOLD)
         for _ in range(2):
             note = ("--note", "refunded")
             assert await sales(town, "acknowledge", signature_of(sold.refunded), *note)
             (row,) = await sales(town, "adopt", signature_of(sold.adopted))
             assert row["state"] == "issued"
+        assert ask_books(town.folder, CREDITS_SOLD) == sold_before + CREDITS
         await come_back(town, sold, shop)
         await orphans(town, 0)
 

@@ -19,6 +19,7 @@ from mintscope.shell.cli.output import AsJson, moment, print_rows, stop
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_money
 from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.wiring.payments import budget_of, open_adopter
+from mintscope.shell.wiring.processes.operating import write_counted
 from mintscope.shell.wiring.selling.terms import CannotSell
 from mintscope.shell.wiring.stores import Money, open_market
 
@@ -114,7 +115,9 @@ def sales_adopt(
             open_market(settings) as market,
             open_adopter(settings, money=money, reader=market.reader, clock=clock) as adopter,
         ):
-            return await adopter.adopt(found, by=COMMAND_LINE)
+            adopted = await adopter.adopt(found, by=COMMAND_LINE)
+            await write_counted(money, clock)
+            return adopted
 
     try:
         payment = with_money(config, adopt)

@@ -50,6 +50,7 @@ class OverviewPages:
             "fund": _fund(numbers.get(HourSeries.FUND, {}), hour),
             "lag": {
                 "most": max(lag_s.values(), default=None),
+                "last": lag_s[max(lag_s)] if lag_s else None,
                 "svg": hour_plot(lag_s, hour, LAG_HEARD, is_level=True),
             },
             "age_s": await self._age_s(request),

@@ -11,6 +11,11 @@ from mintscope.shell.wiring.maintenance import running
 from mintscope.shell.wiring.stores import Market, Money
 
 
+async def write_counted(money: Money, clock: Clock) -> None:
+    """Write what this process counted since it began, as a command does that ends at once."""
+    await HourWriter(money.accounts, clock, lambda: None, None).round()
+
+
 @asynccontextmanager
 async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
