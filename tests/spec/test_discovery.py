@@ -17,6 +17,7 @@ from x402.extensions.bazaar.facilitator import (
 )
 
 from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.discovery.well_known import PAGES
 from mintscope.edges.server.application import HttpApplication
 from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
@@ -144,9 +145,10 @@ async def test_crawlers_are_kept_from_what_is_counted(listed: SellingApi) -> Non
 
     assert "Disallow: /v1/" in robots
     assert f"Sitemap: {ORIGIN}/sitemap.xml" in robots
-    for location in re.findall("<loc>([^<]+)</loc>", sitemap):
-        path = location.removeprefix(ORIGIN)
-        assert path == "/" or (await listed.client.get(path)).status_code == 200
+    paths = [found.removeprefix(ORIGIN) for found in re.findall("<loc>([^<]+)</loc>", sitemap)]
+    assert {*PAGES, "/openapi.json", "/llms.txt"} <= set(paths)
+    for path in set(paths) - set(PAGES):
+        assert (await listed.client.get(path)).status_code == 200
 
 
 async def paid_demands(shop: SellingApi) -> list[dict[str, Any]]:

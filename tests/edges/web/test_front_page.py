@@ -12,6 +12,7 @@ import pytest
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import WSOL
+from mintscope.edges.api.discovery.well_known import PAGES
 from mintscope.edges.web.figures.area import SIZE, draw_area
 from support.scenes.people.web_person import ORIGIN, Person, words
 from support.scenes.shown_market import mint_named
@@ -139,3 +140,9 @@ def test_minutes_without_a_trade_are_dotted_and_have_no_area() -> None:
         "line": "M333.3 940.0L666.7 60.0",
         "dotted": "M0.0 940.0L333.3 940.0M666.7 60.0L1000.0 60.0",
     }
+
+
+async def test_every_page_of_the_sitemap_is_there_for_strangers(shop: Website) -> None:
+    async with Person(shop) as stranger:
+        for path in PAGES:
+            assert (await stranger.open(path)).status_code == 200, path

@@ -15,6 +15,11 @@ from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.discovery.guide import MCP
 
 SECURITY_DAYS: Final = 180  # RFC 9116 wants an end that is less than a year away
+# Pages for people that are the same for everyone, beside those of single tokens and endpoints.
+PAGES: Final = (
+    *("/", "/tokens", "/pricing", "/status"),
+    *("/docs", "/docs/indicators", "/docs/errors", "/docs/changelog"),
+)
 
 
 def example_target(operation: Operation) -> str:
@@ -115,8 +120,8 @@ def write_robots(identity: Identity) -> bytes:
 
 def write_sitemap(identity: Identity, paths: Sequence[str]) -> bytes:
     """Return the addresses worth reading; *paths* are those of the descriptions."""
-    pages = ["/", *paths] if identity.has_pages else paths
-    entries = "".join(f"<url><loc>{identity.origin}{path}</loc></url>" for path in pages)
+    all_paths = [*PAGES, *paths] if identity.has_pages else paths
+    entries = "".join(f"<url><loc>{identity.origin}{path}</loc></url>" for path in all_paths)
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>\n'
