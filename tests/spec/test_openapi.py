@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+import jsonschema
 import pytest
 
 from support.fakes.reports import TRACKED
@@ -56,6 +57,11 @@ PATHS = {
     "/healthz",
     "/readyz",
 }
+
+# Patterns are of ECMAScript, which has what Python has not.
+EXAMPLE_OF = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+    jsonschema.Draft202012Validator, {"pattern": lambda *_: None}
+)
 
 
 @pytest.fixture
@@ -278,6 +284,28 @@ async def test_every_paid_route_has_each_field_of_the_specification(
         "asset", "name", "network", "decimals", "symbol",
     }  # fmt: skip
     assert set(schemas["Purchase"]["properties"]) == {"token", "credits", "pricePaid", "userId"}
+
+
+async def test_its_examples_are_what_it_describes(document: dict[str, Any]) -> None:
+    def example(path: str, method: str = "post", status: str = "200") -> Any:
+        answer = document["paths"][path][method]["responses"][status]
+        return answer["content"]["application/json"]["example"]["data"]
+
+    bodies = [
+        body
+        for ways in document["paths"].values()
+        for each in ways.values()
+        for holder in (each.get("requestBody", {}), *each["responses"].values())
+        for body in holder.get("content", {}).values()
+        if "example" in body
+    ]
+    for body in bodies:
+        shape = body["schema"] | {"components": document["components"]}
+        EXAMPLE_OF(shape).validate(body["example"])
+    assert [set(each) for each in example("/v1/tokens/batch")["results"]] == [
+        {"token", "report"}, {"token", "error"},
+    ]  # fmt: skip
+    assert "userId" not in example("/v1/credits/purchase", status="201")
 
 
 async def test_what_may_be_304_is_announced(service: Service, document: dict[str, Any]) -> None:

@@ -53,13 +53,24 @@ def parse_mint(text: str) -> Mint:
 PRINTABLE: Final = r"^ *[^\p{C}\p{Z}](?:[^\p{C}\p{Z}]| )*$"
 
 
-def about(description: str, *examples: object, form: str | None = None) -> Meta:
+INSTEAD_OF: Final = "x-instead-of"  # the field that is absent where this one is there
+
+
+def about(
+    description: str, *examples: object, form: str | None = None, instead_of: str = ""
+) -> Meta:
     """Return what programs are told of a field, for `Annotated`: its meaning and unit, examples.
 
-    It is read where the API is described, and nowhere else; *form* is the `format` of a text.
+    It is read where the API is described, and nowhere else.
+    form         the `format` of a text
+    instead_of   the field, as it is written in JSON, that is absent where this one is there
     """
-    more = None if form is None else {"format": form}
-    return Meta(description=description, examples=list(examples) or None, extra_json_schema=more)
+    more = {} if form is None else {"format": form}
+    if instead_of:
+        more[INSTEAD_OF] = instead_of
+    return Meta(
+        description=description, examples=list(examples) or None, extra_json_schema=more or None
+    )
 
 
 # Formats of texts that JSON Schema has no word for: base58 of 32 bytes, and of 64.

@@ -34,7 +34,7 @@ from mintscope.edges.web.tokens.question import (
 )
 from mintscope.edges.web.tokens.tokens import TokensPages
 from mintscope.edges.web.tokens.watching import Watching
-from support.scenes.people.web_person import ORIGIN, Person, words
+from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.shown_market import mint_named
 from support.scenes.website import HERE, Website, website
 
@@ -127,6 +127,9 @@ async def test_it_is_searched_and_narrowed(shop: Website) -> None:
         by_mint = rows(await person.open(f"/tokens?q={JUP[:9]}"))
         large = rows(await person.open("/tokens?volume=100k"))
         nothing = await person.open("/tokens?q=there+is+no+such+token")
+        sent = await person.open("/tokens?q=jup+&volume=&age=&sort=volume&order=")
+        empty = await person.open("/tokens?q=&volume=&age=&sort=volume&order=")
+    assert (where(sent), where(empty)) == ("/tokens?q=jup", "/tokens")
     assert [*by_name] == [*by_mint] == [JUP]
     assert 0 < len(large) < 20
     assert all((number(cells["Volume"]) or 0) >= 100_000 for cells in large.values())

@@ -159,7 +159,7 @@ class Purchase(Wire, kw_only=True):
     ]
     user_id: Annotated[
         int | msgspec.UnsetType,
-        about("Whose API key was sent along; absent for a credit token.", 7),
+        about("Whose API key was sent along; absent for a credit token.", 7, instead_of="token"),
     ] = msgspec.UNSET
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import BadRequest, ErrorCode, ServiceError
 from mintscope.base.primitives import EACH_ONCE, AddressText, Mint, Slot, about
-from mintscope.base.solana import WSOL
+from mintscope.base.solana import USDC, WSOL
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order
 from mintscope.core.market.report import ReadReport, TokenReport
@@ -28,6 +28,10 @@ from mintscope.edges.server.response import Response
 PATH: Final = "/v1/tokens/batch"
 MINTS_MAX: Final = 50
 NO_SLOT: Final = Slot(-1)
+NOT_TRACKED: Final = {
+    "code": ErrorCode.TOKEN_NOT_FOUND.value,
+    "message": f"This service does not track {USDC}.",
+}
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
@@ -49,9 +53,11 @@ class MintList(Wire, forbid_unknown_fields=True):
 class ReportLine(Wire):
     """One mint of a batch: its report, or the error that says why there is none."""
 
-    token: Annotated[str, about("The mint, base58.", WSOL)]
+    token: Annotated[str, about("The mint, base58.", WSOL, USDC)]
     report: Annotated[TokenReport | UnsetType, about("Its report, where there is one.")] = UNSET
-    error: Annotated[ErrorBody | UnsetType, about("Why there is none.")] = UNSET
+    error: Annotated[
+        ErrorBody | UnsetType, about("Why there is none.", NOT_TRACKED, instead_of="report")
+    ] = UNSET
 
 
 class ReportBatch(Wire):

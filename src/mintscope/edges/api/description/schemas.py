@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from mintscope.base.primitives import INSTEAD_OF
+
 REF: Final = "#/components/schemas/{name}"
 PREFIX: Final = REF.format(name="")
 
@@ -22,7 +24,20 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str,
         for field in component.get("properties", {}).values():
             if field.keys() == {"enum"}:  # what tells one struct of several from the others
                 field |= {"type": "string", "description": component["description"]}
+        _say_rivals(component)
     return schemas, components
+
+
+def _say_rivals(component: Schema) -> None:
+    """Say in JSON Schema which fields of *component* are there instead of others."""
+    fields = component.get("properties", {})
+    pairs = [
+        [other, name]
+        for name, field in fields.items()
+        if (other := field.pop(INSTEAD_OF, None)) is not None
+    ]
+    if pairs:
+        component["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
 
 
 class Examples:
@@ -54,16 +69,39 @@ class Examples:
 
     def _composed(self, schema: Schema, where: str) -> Any:
         if "properties" in schema:
-            return {
-                name: self.of(field, f"{where}.{name}")
-                for name, field in schema["properties"].items()
-            }
+            return self._of_kind(schema, where, 0)
         if "items" in schema:
-            return [self.of(schema["items"], f"{where}[]")]
+            return self._line_of_each_kind(schema["items"], f"{where}[]")
         if schema.get("type") in PLAIN:
             return PLAIN[schema["type"]]
         self.missing.append(where)
         return None
+
+    def _line_of_each_kind(self, items: Schema, where: str) -> list[Any]:
+        """Return a line; one more where fields exclude each other, with the others of them."""
+        shape = self.resolved(items)
+        if "examples" in items or not _rivals(shape):
+            return [self.of(items, where)]
+        return [self._of_kind(shape, where, kind) for kind in (0, 1)]
+
+    def _of_kind(self, shape: Schema, where: str, kind: int) -> dict[str, Any]:
+        """Return an object with the first of each two fields that exclude each other (*kind* 0).
+
+        With the second of them if *kind* is 1, and the second examples where there are any.
+        """
+        left_out = {pair[1 - kind] for pair in _rivals(shape)}
+        return {
+            name: field["examples"][kind]
+            if len(field.get("examples", ())) > kind
+            else self.of(field, f"{where}.{name}")
+            for name, field in shape["properties"].items()
+            if name not in left_out
+        }
+
+
+def _rivals(shape: Schema) -> Sequence[Sequence[str]]:
+    """Return the pairs of fields that are never there together."""
+    return [each["required"] for each in shape.get("not", {}).get("anyOf", ())]
 
 
 def _first_that_is_there(choices: Sequence[Schema]) -> Schema:

@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypeAlias, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from mintscope.base.primitives import ADDRESS, PRINTABLE, about
+from mintscope.base.primitives import ADDRESS, INSTEAD_OF, PRINTABLE, about
 from mintscope.base.solana import WSOL
 from mintscope.core.accounts.signals.checks import (
     NAME_LENGTH_MAX,
@@ -77,6 +77,8 @@ NewWindow = Annotated[
         examples=[3600],
     ),
 ]
+NOT_WITH_LEVEL: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "level"})
+NOT_WITH_MARGIN: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "margin"})
 NotOfLevels = Annotated[None, about("Of changes_by.", None)]
 NotOfMoves = Annotated[None, about("Not of changes_by.", None)]
 EMAIL = about("Whether firings are told by e-mail, 50 a day at most.", False)  # noqa: FBT003
@@ -172,8 +174,8 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
     name: Name | UnsetType = UNSET
     level: Annotated[float, LEVEL] | UnsetType = UNSET
     margin: Annotated[NotNegative, MARGIN] | UnsetType = UNSET
-    percent: NewPercent | UnsetType = UNSET
-    window_s: NewWindow | UnsetType = UNSET
+    percent: Annotated[NewPercent, NOT_WITH_LEVEL] | UnsetType = UNSET
+    window_s: Annotated[NewWindow, NOT_WITH_MARGIN] | UnsetType = UNSET
     webhook_url: NewUrl | UnsetType = UNSET
     email: Annotated[bool, EMAIL] | UnsetType = UNSET
     is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003

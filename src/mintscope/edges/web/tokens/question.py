@@ -19,6 +19,7 @@ PAGE_LENGTH: Final = 50
 WATCHED_SHOWN: Final = 12  # on the first page
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
+FIELDS: Final = ("q", "sort", "order", "volume", "age")  # of the form
 SORTS: Final = {
     "volume": Sort.VOLUME,
     "price": Sort.PRICE,
@@ -121,6 +122,11 @@ def question_of(query: FormData) -> TokensQuestion:
         is_watched=query.text("watched") == "1",
         after=_read(after) if after else None,
     )
+
+
+def has_empty_fields(query: FormData) -> bool:
+    """Say whether *query* has fields that ask for nothing, as a form sends them."""
+    return any("" in query.texts(name) for name in FIELDS)
 
 
 def _written(place: ListPlace) -> str:

@@ -12,7 +12,14 @@ from mintscope.edges.web.pages.page import NoContent, Page, PageResponse, Redire
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.tokens.lines import LinePage, TokenLines
 from mintscope.edges.web.tokens.live import LiveLists
-from mintscope.edges.web.tokens.question import AGES, PATH, VOLUMES, TokensQuestion, question_of
+from mintscope.edges.web.tokens.question import (
+    AGES,
+    PATH,
+    VOLUMES,
+    TokensQuestion,
+    has_empty_fields,
+    question_of,
+)
 from mintscope.edges.web.tokens.watching import Watching
 
 UNAVAILABLE: Final = 503
@@ -52,6 +59,8 @@ class TokensPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show a page of the list; with `seen`, a slot, nothing if it is still the newest."""
         asked = question_of(request.query_params)
+        if has_empty_fields(request.query_params):
+            return Redirect(asked.address(after=asked.after))
         if asked.is_watched and request.session is None:
             return Redirect(f"/sign-in?next={PATH}")
         watched = await self._watching.mints(request.session)
