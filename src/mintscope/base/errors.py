@@ -111,7 +111,8 @@ class RateLimited(ServiceError, code=ErrorCode.RATE_LIMITED):
     """The caller must wait *retry_after_s* seconds."""
 
     def __init__(self, retry_after_s: int) -> None:
-        super().__init__(f"Too many requests: wait {retry_after_s} seconds before retrying.")
+        seconds = "second" if retry_after_s == 1 else "seconds"
+        super().__init__(f"Too many requests: wait {retry_after_s} {seconds} before retrying.")
         self.retry_after_s = retry_after_s
 
 

@@ -178,6 +178,7 @@ def test_no_user_has_the_number_0_and_what_stands_for_no_hash_is_as_long_as_one(
 
 def test_a_person_reads_how_long_to_wait_and_how_an_application_is() -> None:
     assert str(TooManyAttempts(7)) == "Too many attempts: wait 7 seconds."
+    assert str(TooManyAttempts(1)) == "Too many attempts: wait 1 second."
     assert [STANDINGS[state] for state in ApplicationState] == [
         "awaits the confirmation of its e-mail address",
         "awaits approval",

@@ -154,6 +154,29 @@ async def test_a_request_refused_before_a_handler_gets_the_error_shape_of_its_pa
 
 
 @pytest.mark.parametrize(
+    ("data", "status", "origins"),
+    [
+        (START + b"\r\n", 400, "*"),
+        (START, 408, "*"),
+        (START + HOST + b"Content-Length: 65537\r\n\r\n", 413, "*"),
+        (START + b"X: " + b"a" * 20_000 + b"\r\n" + HOST + b"\r\n", 431, "*"),
+        (b"POST /mcp HTTP/1.1\r\n" + HOST + b"Content-Length: 65537\r\n\r\n", 413, "*"),
+        (b"\x00\x01\x02\r\n\r\n", 400, "*"),  # it has no path: nothing of a page is shown
+        (b"GET /account HTTP/1.1\r\n\r\n", 400, None),
+    ],
+)
+async def test_a_page_of_another_origin_can_read_why_it_was_refused(
+    server: Served, data: bytes, status: int, origins: str | None
+) -> None:
+    async with server.connection() as client:
+        await client.send(data)
+        answered, headers, _ = await client.answer()
+    assert answered == status
+    assert headers.get("access-control-allow-origin") == origins
+    assert ("X-Request-Id" in headers.get("access-control-expose-headers", "")) is (origins == "*")
+
+
+@pytest.mark.parametrize(
     "data",
     [
         b"Content-Length: 65536\r\n\r\n" + b"a" * 65_536,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.server.draining import Draining
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
 from mintscope.edges.server.server import make_server
+from mintscope.shell.wiring.site import write_open_refusal
 
 PATIENCE_S = 10.0
 
@@ -89,7 +89,7 @@ async def served(  # noqa: PLR0913 - one argument for each thing that can differ
         clock=clock or SystemClock(),
         addresses=ClientAddresses(proxies),
         bounds=bounds,
-        write_refusal=write_refusal,
+        write_refusal=write_open_refusal,
         express=getattr(app, "express", None),
         draining=draining,
     )

@@ -1,6 +1,6 @@
 """What a route's failures look like: one envelope under /v1, two older shapes under /api."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -22,10 +22,12 @@ from mintscope.edges.api.wire import (
     envelope_of,
     error_body,
 )
+from mintscope.edges.server.cors import Cors
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import JSON, NO_STORE, Header, Response
 
 GENERAL: Final = "general"
+UNREAD_PATH: Final = "/v1/"  # where a refusal came before the path
 RETRY_S: Final = {
     ErrorCode.DATA_STALE: 5,
     ErrorCode.SERVICE_UNAVAILABLE: 2,
@@ -169,11 +171,19 @@ class ErrorWriter:
         return Response(STATUS[error.code], body, tuple(headers))
 
 
-def write_refusal(error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes) -> Response:
-    """Return the response to what the server refuses before any route sees it."""
+def write_refusal(
+    error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes, cors: Sequence[Cors] = ()
+) -> Response:
+    """Return the response to what the server refuses before any route sees it.
+
+    path   as far as it was read; none is taken for one of the API
+    cors   says where pages of other origins may read it; the Origin may be among what was not read
+    """
     error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE
     body = error_format.write(error, at=at, request_id=request_id)
-    return Response(STATUS[error.code], body, (JSON, NO_STORE, *_wait(error)))
+    where = path.decode("latin-1") or UNREAD_PATH
+    shown = [header for each in cors for header in each.headers(where)]
+    return Response(STATUS[error.code], body, (JSON, NO_STORE, *_wait(error), *shown))
 
 
 def _wait(error: ServiceError) -> list[Header]:

@@ -122,7 +122,7 @@ class HttpApplication:
             *request.response_headers,
         ]
         if b"origin" in request.headers and self._cors is not None:
-            headers += self._cors.headers(request)
+            headers += self._cors.headers(request.path)
         is_head = request.scope["method"] == "HEAD"
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
         if isinstance(response, PushedResponse):

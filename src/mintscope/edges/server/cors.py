@@ -44,14 +44,14 @@ class Cors:
         if (
             request.method != "OPTIONS"
             or b"access-control-request-method" not in request.headers
-            or not self._is_open(request)
+            or not self._is_open(request.path)
         ):
             return None
         return Response(204, headers=self._preflight)
 
-    def headers(self, request: Request) -> tuple[Header, ...]:
-        """Return the headers that let a page read the response to *request*."""
-        return self._open if self._is_open(request) else ()
+    def headers(self, path: str) -> tuple[Header, ...]:
+        """Return the headers that let a page read the response to a request for *path*."""
+        return self._open if self._is_open(path) else ()
 
-    def _is_open(self, request: Request) -> bool:
-        return request.path.startswith(self._paths)
+    def _is_open(self, path: str) -> bool:
+        return path.startswith(self._paths)

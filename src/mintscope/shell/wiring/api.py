@@ -22,7 +22,6 @@ from mintscope.edges.api.app import DEFAULT_ORIGIN, HEALTH, OTHER, PUBLIC, ROTAT
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.discovery.guide import MCP
-from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
@@ -50,7 +49,13 @@ from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.operating import operating
 from mintscope.shell.wiring.processes.siblings import Siblings
-from mintscope.shell.wiring.site import Pages, credit_sales, origins_of, resource_origin
+from mintscope.shell.wiring.site import (
+    Pages,
+    credit_sales,
+    origins_of,
+    resource_origin,
+    write_open_refusal,
+)
 from mintscope.shell.wiring.storage.limits import open_limits
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
@@ -228,7 +233,7 @@ def create_server(
         clock=clock,
         addresses=ClientAddresses(config.trusted_proxies),
         bounds=_bounds(config),
-        write_refusal=write_refusal,
+        write_refusal=write_open_refusal,
         express=express,
         draining=draining,
     )

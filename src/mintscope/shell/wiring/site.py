@@ -13,6 +13,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.edges.api.app import CORS
 from mintscope.edges.api.checkout import open_checkout
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.openapi import describe
@@ -20,6 +21,7 @@ from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.api.offers import bundle_resource
+from mintscope.edges.mcp.app import CORS as MCP_CORS
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.listening import listen
@@ -41,6 +43,8 @@ log = structlog.get_logger()
 API_PREFIXES: Final = ("/v1/", "/api/", "/.well-known/", "/client/")
 API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", *DESCRIPTIONS))
 NOT_FOUND: Final = 404
+write_open_refusal: Final = partial(write_refusal, cors=(CORS, MCP_CORS))
+"""Refuses on the listener of the API: its paths and those of MCP are open to other origins."""
 
 
 class Site:

@@ -48,7 +48,8 @@ class TooManyAttempts(Exception):
     """Too many wrong passwords, or too many accounts made, lately; wait *retry_after_s*."""
 
     def __init__(self, retry_after_s: int) -> None:
-        super().__init__(f"Too many attempts: wait {retry_after_s} seconds.")
+        seconds = "second" if retry_after_s == 1 else "seconds"
+        super().__init__(f"Too many attempts: wait {retry_after_s} {seconds}.")
         self.retry_after_s = retry_after_s
 
 
