@@ -146,6 +146,22 @@ async def test_what_cannot_be_moved_is_refused(
     assert service.accounts.rows("SELECT id FROM credit_move") == []
 
 
+async def test_a_body_of_another_shape_is_told_in_plain_words(service: Service, key: str) -> None:
+    token = await service.issue(2)
+    for path, body, message in (
+        (WITHDRAW, {"credits": 0}, "credits: expected an integer of at least 1; there was 0"),
+        (WITHDRAW, {"more": 1}, "expected only the fields credits; there was more"),
+        (
+            DEPOSIT,
+            {"creditToken": token, "credits": token},
+            f"credits: expected an integer; there was text of {len(token)} characters",
+        ),
+    ):
+        response = await post(service, key, path, body)
+        assert refusal(response) == (400, "BAD_REQUEST")
+        assert response.json()["error"]["message"] == message
+
+
 async def test_no_more_is_moved_than_is_there(service: Service, key: str) -> None:
     token = await service.issue(2)
     asked = {"creditToken": token, "credits": 3}

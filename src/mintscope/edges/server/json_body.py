@@ -1,9 +1,12 @@
 """Reading a JSON body: one object, sent as such, that says each thing once."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import isinf
-from typing import Any, Final
+from re import Match
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -12,6 +15,25 @@ from mintscope.edges.server.request import Request
 DEPTH_MAX: Final = 8
 EXACT: Final = 1 << 53  # below it no two integers are the same float
 TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
+MALFORMED: Final = re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)")
+ECHO_LENGTH_MAX: Final = 24  # of what is said again: a text may be a secret, and never is
+KINDS: Final = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+UNITS: Final = {"str": "character", "array": "item", "object": "field"}
+BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+UNKNOWN: Final = object()
+A_VALUE: Final = "one of the values that are documented"
+KNOWN_FIELDS: Final = "only fields that are documented"
+
+Shape = TypeVar("Shape")
 
 
 class UnreadableBody(Exception):
@@ -37,6 +59,135 @@ def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
     return value
 
 
+def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
+    """Return *body*, that of *request*, as *shape*.  Raises UnreadableBody: `credits: expected`."""
+    value = parse_object(request, body)
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as flaw:
+        raise UnreadableBody(told(str(flaw), value, shape)) from None
+
+
+def told(problem: str, value: object, shape: object) -> str:
+    """Return what msgspec says of *value*, in plain English: `credits: expected an integer`.
+
+    problem   what it says, of *shape*; a kind that is not known here is returned as it is
+
+    No text of *value* is said again, only its length: it may be a secret.  Names of fields and
+    values of a choice are, if they are short.
+    """
+    what, _, path = problem.partition(" - at `$")
+    place = path.removesuffix("`").removeprefix(".")
+    for pattern, phrase in PHRASES.items():
+        if match := re.fullmatch(pattern, what, re.DOTALL):
+            there = _there(_at(value, path), match.groupdict().get("got"))
+            said = phrase(match)
+            if "; " not in said:
+                said += there
+            elif not place.rpartition(".")[0]:
+                said = said.replace(*_named(shape, value, place))
+            return f"{place}: {said}" if place else said
+    return problem
+
+
+def _kind(names: str) -> str:
+    *others, last = [KINDS.get(name, name) for name in names.split(" | ")]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _count(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= ECHO_LENGTH_MAX else f"one of {len(name)} characters"
+
+
+def _of_length(match: Match[str]) -> str:
+    length = _count(int(match["n"]), UNITS.get(match["kind"], "item"))
+    return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {length}"
+
+
+def _of_range(match: Match[str]) -> str:
+    bound = match["n"].removesuffix(".0")
+    return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {bound}"
+
+
+# What msgspec says of a value, and what is said here; what was there follows if it is not in it.
+PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
+    r"Expected `(?P<kind>[^`]+)`, got `(?P<got>[^`]+)`": lambda match: (
+        f"expected {_kind(match['kind'])}"
+    ),
+    r"Expected `(?P<kind>[^`]+)` (?P<bound>[<>]=?) (?P<n>\S+)": _of_range,
+    r"Expected `(?P<kind>\w+)` of length (?P<bound>[<>]=?) (?P<n>\d+)": _of_length,
+    r"Expected `array` of length (?P<n>\d+), got (?P<was>\d+)": lambda match: (
+        f"expected an array of {_count(int(match['n']), 'item')}; there was one of {match['was']}"
+    ),
+    r"Expected `(?P<kind>[^`]+)` that's a multiple of (?P<n>\S+)": lambda match: (
+        f"expected {_kind(match['kind'])} that is a multiple of {match['n']}"
+    ),
+    r"Expected `str` matching regex (?P<pattern>.+)": lambda match: (
+        f"expected text that matches {match['pattern']}"
+    ),
+    r"Invalid (?:enum )?value (?P<was>.+)": lambda match: (
+        f"expected {A_VALUE}; there was {_short(match['was'])}"
+    ),
+    r"Object missing required field `(?P<name>.+)`": lambda match: (
+        f"expected the field {match['name']}; it is missing"
+    ),
+    r"Object contains unknown field `(?P<name>.+)`": lambda match: (
+        f"expected {KNOWN_FIELDS}; there was {_short(match['name'])}"
+    ),
+}
+
+
+@cache
+def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the JSON schema of *shape*, and those that it names."""
+    (schema,), named = msgspec.json.schema_components((shape,), ref_template="{name}")
+    return schema, named
+
+
+def _named(shape: object, value: object, place: str) -> tuple[str, str]:
+    """Return what stands for the names that are expected at *place*, and these names."""
+    schema, named = _described(shape)
+    kinds = schema.get("discriminator", {})
+    if place and kinds.get("propertyName") == place:
+        return A_VALUE, f"one of {', '.join(kinds['mapping'])}"
+    one = schema.get("$ref")
+    if kinds and isinstance(value, dict):
+        one = kinds["mapping"].get(value.get(kinds["propertyName"]))
+    if place or one is None:
+        return "", ""
+    return KNOWN_FIELDS, f"only the fields {', '.join(named[one]['properties'])}"
+
+
+def _at(value: object, path: str) -> object:
+    """Return what is at *path*, as `.mints[3]`; UNKNOWN where it cannot be followed."""
+    if STEP.sub("", path.removesuffix("`")):
+        return UNKNOWN
+    for name, index in STEP.findall(path):
+        try:
+            value = cast("Any", value)[name or int(index)]
+        except (LookupError, TypeError):
+            return UNKNOWN
+    return value
+
+
+def _there(value: object, kind: str | None) -> str:
+    """Return what was there: numbers as they are, of all else the kind and the length."""
+    if value is UNKNOWN:
+        return "" if kind is None else f"; there was {_kind(kind)}"
+    if isinstance(value, str):
+        return f"; there was text of {_count(len(value), 'character')}"
+    if isinstance(value, list):
+        return f"; there was an array of {_count(len(value), 'item')}"
+    if isinstance(value, dict):
+        return f"; there was an object of {_count(len(value), 'field')}"
+    said = json.dumps(value)
+    return f"; there was {said if len(said) <= ECHO_LENGTH_MAX else 'a longer number'}"
+
+
 def _number(text: str) -> float:
     """Return the number that *text* stands for: 200.0 and 2e2 are integers in JSON, too."""
     value = float(text)
@@ -51,7 +202,10 @@ _DECODER: Final = msgspec.json.Decoder(float_hook=_number)
 def _flaw(body: bytes, flaw: Exception) -> str:
     if not body:
         return "empty"
-    return "not complete JSON" if TRUNCATED in str(flaw) else "not JSON"
+    if TRUNCATED in str(flaw):
+        return "not complete JSON"
+    known = MALFORMED.fullmatch(str(flaw))
+    return f"not JSON: {known[1]} near byte {known[2]}" if known else "not JSON"
 
 
 def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:

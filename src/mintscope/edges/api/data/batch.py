@@ -21,7 +21,7 @@ from mintscope.edges.api.description import texts
 from mintscope.edges.api.description.operation import Operation, PriceRange
 from mintscope.edges.api.v1 import PRIVATE, V1, mint_of
 from mintscope.edges.api.wire import ErrorBody, Wire, success_with_body
-from mintscope.edges.server.json_body import UnreadableBody, parse_object
+from mintscope.edges.server.json_body import UnreadableBody, parse_shape
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
@@ -161,9 +161,9 @@ def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:
 def _mints(request: Request, body: bytes) -> list[Mint]:
     """Return the mints of *body*, each once.  Raises BadRequest and InvalidTokenAddress."""
     try:
-        asked = msgspec.convert(parse_object(request, body), MintList)
-    except (UnreadableBody, msgspec.ValidationError) as flaw:
-        raise BadRequest(f'expected {{"mints": [1 to {MINTS_MAX} addresses]}}: {flaw}') from flaw
+        asked = parse_shape(request, body, MintList)
+    except UnreadableBody as flaw:
+        raise BadRequest(str(flaw)) from flaw
     return each_once(asked.mints)
 
 

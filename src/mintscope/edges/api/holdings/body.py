@@ -2,11 +2,9 @@
 
 from typing import TypeVar
 
-import msgspec
-
 from mintscope.base.errors import BadRequest
 from mintscope.edges.api.wire import Wire
-from mintscope.edges.server.json_body import UnreadableBody, parse_object
+from mintscope.edges.server.json_body import UnreadableBody, parse_shape
 from mintscope.edges.server.request import Request
 
 T = TypeVar("T", bound=Wire)
@@ -15,6 +13,6 @@ T = TypeVar("T", bound=Wire)
 async def read_body(request: Request, shape: type[T]) -> T:
     """Return the body of *request* as *shape*.  Raises BadRequest, PayloadTooLarge."""
     try:
-        return msgspec.convert(parse_object(request, await request.body()), shape)
-    except (UnreadableBody, msgspec.ValidationError) as flaw:
-        raise BadRequest(f"body: {flaw}") from flaw
+        return parse_shape(request, await request.body(), shape)
+    except UnreadableBody as flaw:
+        raise BadRequest(str(flaw)) from flaw
