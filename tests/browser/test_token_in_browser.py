@@ -79,7 +79,9 @@ async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visito
     market, page = _market(token_site), watcher.page
     await watcher.open(f"/token/{BONE}?tf=m1")
     await moving(page)
+    before = await page.locator("[data-figure=m5]").inner_html()
     await market.trade(swap_of(BONE, 0.0000987654321, dollars=500.0, number=77), after_s=61)
+    await market.fold()
 
     await expect(page.locator("[data-field=usd]")).to_contain_text("0.0₄98765")
     await expect(page.locator("[data-field=usd] .unseen")).to_have_text("$0.0000987654321")
@@ -87,6 +89,8 @@ async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visito
     line = page.locator("#swap-lines tr").first
     await expect(line).to_contain_text("QQ77")
     await expect(line).to_contain_text("$0.0₄98765")
+    await expect(line.get_by_role("link")).to_have_count(2)
+    await expect(page.locator("[data-figure=m5]")).not_to_have_text(before)
     await expect(page.locator("[data-pressure=m1] .number")).to_have_text("1.00")
     rsi = page.locator('[data-field="m1.rsi"] span')
     report = await token_site.token_market.follower.read(BONE) if token_site.token_market else None

@@ -1,6 +1,7 @@
 """What administrators see of the service, and change: numbers, tokens, sales, the audit log."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +13,10 @@ from mintscope.core.accounts.hours import HourSeries, Series, hour_of, requests_
 from mintscope.core.market.store import NotRead
 from mintscope.core.payments.books.closure import violation_of
 from mintscope.edges.maintenance.hours import HourWriter
-from support.scenes.people.web_person import ALICE, Person, where, words
+from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
 from support.scenes.stores import market_in
-from support.scenes.website import ADMINISTRATOR, Website
+from support.scenes.token_market import BONE, YOUNG
+from support.scenes.website import ADMINISTRATOR, Website, website
 
 BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
 TOKENS, SALES, AUDIT = "/admin/tokens", "/admin/sales", "/admin/audit"
@@ -44,6 +46,16 @@ async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
     log = words(await administrator.open(AUDIT))
     assert log.count("followed token") == log.count("dropped token") == 1
     assert f"{ADMINISTRATOR} user:1" in log
+
+
+async def test_tokens_are_called_by_their_names(tmp_path: Path) -> None:
+    async with website(tmp_path, origin=ORIGIN, has_token_market=True) as site:
+        await site.make_administrator()
+        async with Person(site) as person:
+            await person.sign_in(ADMINISTRATOR)
+            shown = words(await person.open(TOKENS))
+    assert f"BONE Bone Token {BONE}" in shown
+    assert f"YNG {YOUNG}" in shown
 
 
 async def test_sales_are_paused_and_resumed(site: Website, administrator: Person) -> None:

@@ -72,6 +72,13 @@ class TokenMarket:
         if is_seen:
             await self.follower.catch_up()
 
+    async def fold(self) -> None:
+        """Make all final, and list it."""
+        await self.market.store.write([FinalSlot(Slot(self.slot))])
+        while await fold_once(self.market.store, None):
+            pass
+        await self.lister.refresh()
+
 
 @dataclass
 class CountedSeries:

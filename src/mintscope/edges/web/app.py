@@ -141,7 +141,8 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield UserPages(parts.review)
         if parts.operations is not None:
             yield OverviewPages(parts.operations, parts.review)
-            yield OperationPages(parts.operations, parts.review)
+            lists = None if parts.market is None else parts.market.lists
+            yield OperationPages(parts.operations, parts.review, lists)
             yield PastPages(parts.operations, parts.review)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mintscope.edges.web.figures.numbers import dollars, percent
 from mintscope.shell.config.sections import WebConfig
 from support.scenes.people.web_person import Person
 from support.scenes.streaming import Event, Reader
@@ -99,6 +100,29 @@ async def test_a_candle_is_told_as_the_page_would_show_it(tmp_path: Path) -> Non
         assert told["candles"][-1][5] == 321.5
         assert told["swaps"][0]["signature"] == f"{'9':0>4}".replace("0", "Q") + "x" * 83
         assert told["lastTrade"] == market.clock.now() // 1000
+
+
+async def test_what_the_list_says_is_told_without_a_swap(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
+        await _page(site, BONE)  # a free view
+        await market.trade(swap_of(BONE, 0.00005, dollars=321.5, number=9), after_s=60)
+        async with page_at(site, BONE) as reader, asyncio.timeout(10):
+            before = (await until(reader, "figures")).data
+            await market.fold()
+            told = (await until(reader, "figures")).data
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=site.origin))
+        answer = (await client.get(f"/v1/tokens?query={BONE}")).json()["data"]
+        page = await _page(site, BONE)
+
+    (line,) = answer["tokens"]
+    assert answer["slot"] == market.slot
+    assert {f'data-figure="{name}">{html}<' in page for name, html in told.items()} == {True}
+    for span in ("m5", "h1", "d1"):
+        assert told[span] == percent(line["change"][span])
+    assert all(told[name] != before[name] for name in ("m5", "h1", "volume", "cap"))
+    assert told["volume"] == dollars(line["volumeUsdD1"])
+    assert told["cap"] == dollars(line["marketCapUsd"])
+    assert told["swaps"] == f"{line['swapsD1']:,}"
 
 
 async def test_a_page_that_was_away_is_told_all_candles_again(tmp_path: Path) -> None:

@@ -114,5 +114,6 @@ async def test_the_last_swaps_are_those_of_the_api(stranger: Person) -> None:
     assert len(lines) == len(swaps["swaps"]) == 12
     for line, swap in zip(lines, swaps["swaps"], strict=True):
         assert f'href="https://solscan.io/tx/{swap["signature"]}"' in line
+        assert f'href="https://explorer.solana.com/tx/{swap["signature"]}"' in line
         assert f">{swap['side']}<" in line
         assert f"${swap['price']['usd']!r}" in line

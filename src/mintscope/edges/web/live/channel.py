@@ -36,7 +36,7 @@ class News(NamedTuple):
 class PageStream(EventStream):
     """The stream of one page.
 
-    known   the mark of what it shows; None: it is to be told whatever there is
+    known   the mark of what it shows at first; None: it is to be told whatever there is
     """
 
     __slots__ = ("_on_report", "known")
@@ -82,6 +82,7 @@ class Channel(Generic[View]):
         self._again_s = again_s
         self._is_watched = is_watched
         self._readers: dict[PageStream, View] = {}
+        self._marks: dict[PageStream, Hashable] = {}  # of what they know; others tell them too
         self._newest: dict[View, News] = {}
         self._looking: asyncio.Task[None] | None = None
         self._is_due = False
@@ -98,12 +99,12 @@ class Channel(Generic[View]):
     @contextmanager
     def reading(self, stream: PageStream, view: View) -> Iterator[None]:
         """Tell *stream* of *view* during the block."""
-        self._readers[stream] = view
+        self._readers[stream], self._marks[stream] = view, stream.known
         self.note()
         try:
             yield
         finally:
-            del self._readers[stream]
+            del self._readers[stream], self._marks[stream]
 
     def note(self) -> None:
         """Note that something may be new."""
@@ -145,15 +146,15 @@ class Channel(Generic[View]):
     def _tell(self) -> None:
         for stream, view in list(self._readers.items()):
             told = self._newest.get(view)
-            if told is None or stream.known == told.mark or stream.is_behind():
+            if told is None or self._marks[stream] == told.mark or stream.is_behind():
                 continue
-            is_next = told.change and stream.known == told.since
+            is_next = told.change and self._marks[stream] == told.since
             stream.say(told.change if is_next else told.whole)
-            stream.known = told.mark
+            self._marks[stream] = told.mark
 
     def _owes(self) -> bool:
         """Say whether someone read too slowly to be told."""
         return any(
-            view in self._newest and stream.known != self._newest[view].mark
+            view in self._newest and self._marks[stream] != self._newest[view].mark
             for stream, view in self._readers.items()
         )

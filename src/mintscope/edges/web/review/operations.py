@@ -1,14 +1,16 @@
 """What administrators change of the service itself: tokens that are followed, and sales."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mintscope.base.errors import InvalidTokenAddress, NotFound
+from mintscope.base.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.base.primitives import Mint, UnixMs, parse_mint
 from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.market.history.asking import HistoryAsks
+from mintscope.core.market.listing.listed import ListedMint, ListQuestion, TokenLists
 from mintscope.core.market.store import MarketReader, NotReadHours, TrackedMint, Tracking
 from mintscope.core.payments.books.closure import PAUSED
 from mintscope.core.payments.books.store import SalesBooks
@@ -41,7 +43,11 @@ class OperationParts:
 class OperationPages:
     """Tokens and sales; each change is in the audit log."""
 
-    def __init__(self, parts: OperationParts, review: Reviews) -> None:
+    def __init__(
+        self, parts: OperationParts, review: Reviews, lists: TokenLists | None = None
+    ) -> None:
+        """Call tokens what *lists* calls them."""
+        self._lists = lists
         self._tracking = parts.tracking
         self._sales = parts.sales
         self._review = review
@@ -125,13 +131,26 @@ class OperationPages:
     ) -> Page:
         text = request.query_params.line("text")[:64]
         tracked = [one for one in await self._tracking.all() if text in one.mint]
+        shown = _in_order(tracked)[:SHOWN_MAX]
+        names = await self._names([one.mint for one in shown])
         facts = {
-            "tokens": [_line(one) for one in _in_order(tracked)[:SHOWN_MAX]],
+            "tokens": [_line(one, names.get(one.mint)) for one in shown],
             "count": len(tracked),
             "shown_max": SHOWN_MAX,
             "text": text,
         }
         return Page("admin/tokens.html", facts, errors, {"mint": request.form.line("mint")})
+
+    async def _names(self, mints: Sequence[Mint]) -> Mapping[Mint, ListedMint]:
+        """Return what the list says of *mints*, as far as there is one and they are in it."""
+        if self._lists is None or not mints:
+            return {}
+        try:
+            listed = self._lists.newest()
+        except ServiceUnavailable:
+            return {}
+        page = await asyncio.to_thread(listed.page, ListQuestion(among=mints, limit=len(mints)))
+        return {line.listed.mint: line.listed for line in page.lines}
 
     async def _sales_page(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
@@ -147,12 +166,14 @@ def _in_order(tracked: Sequence[TrackedMint]) -> list[TrackedMint]:
     return sorted(tracked, key=lambda one: (not one.is_listed, -(one.last_swap or 0)))
 
 
-def _line(one: TrackedMint) -> dict[str, object]:
+def _line(one: TrackedMint, called: ListedMint | None) -> dict[str, object]:
     def moment(at_s: int | None) -> UnixMs | None:
         return None if at_s is None else UnixMs(at_s * SECOND_MS)
 
     return {
         "mint": one.mint,
+        "symbol": called and called.symbol,
+        "name": called and called.name,
         "is_listed": one.is_listed,
         "since": moment(one.since_time),
         "last_swap": moment(one.last_swap),

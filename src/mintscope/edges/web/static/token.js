@@ -123,6 +123,14 @@ function hearAll(rows) {
   chart?.setAll();
 }
 
+// As HTML: the list of tokens says them, and is told elsewhere likewise.
+function hearFigures(told) {
+  for (const [name, html] of Object.entries(told)) {
+    const place = document.querySelector(`[data-figure="${name}"]`);
+    if (place) place.innerHTML = html;
+  }
+}
+
 const shortened = (text) => `${text.slice(0, 4)}\u2026${text.slice(-4)}`;
 
 function swapLine(swap, isNew) {
@@ -134,6 +142,11 @@ function swapLine(swap, isNew) {
     class: "mono", href: `https://solscan.io/tx/${swap.signature}`, rel: "noopener noreferrer",
     title: swap.signature,
   }, shortened(swap.signature));
+  const other = element("a", {
+    class: "other", href: `https://explorer.solana.com/tx/${swap.signature}`,
+    rel: "noopener noreferrer", title: "In Solana Explorer",
+  }, element("span", { "aria-hidden": "true" }, "\u2197"),
+  element("span", { class: "unseen" }, `${swap.signature.slice(0, 4)} in Solana Explorer`));
   return element("tr", isNew ? { class: "new" } : {},
     element("td", {}, element("time", { datetime: at, "data-moment": "clock" }, at.slice(11, 19))),
     element("td", { class: swap.side === "buy" ? "up" : "down" }, swap.side),
@@ -141,13 +154,13 @@ function swapLine(swap, isNew) {
     element("td", {}, swap.amount ?? DASH),
     element("td", {}, swap.paid),
     element("td", {}, swap.program),
-    element("td", {}, link));
+    element("td", {}, link, " ", other));
 }
 
 function hearSwaps(swaps) {
   const lines = document.getElementById("swap-lines");
   if (!lines || lines.contains(document.activeElement)) return; // the focus stays where it is
-  const known = new Set([...lines.querySelectorAll("a")].map((link) => link.title));
+  const known = new Set([...lines.querySelectorAll("a.mono")].map((link) => link.title));
   if (swaps.every((swap) => known.has(swap.signature))) return;
   lines.replaceChildren(...swaps.map((swap) => swapLine(swap, !known.has(swap.signature))));
 }
@@ -207,6 +220,7 @@ function listen() {
   on("snapshot", hearReport);
   on("update", hearReport);
   on("series", hearAll);
+  on("figures", hearFigures);
   on("market", (told) => {
     lastTrade = told.lastTrade ?? lastTrade;
     hearCandles(told.candles);

@@ -2,8 +2,10 @@
 
 A report says nothing of volumes, nor what its candle opened at.  So where a report was told, the
 newest candles and swaps of its token are read: once for all its pages, as often as it is told.
+What the list of tokens says, as changes, is told whenever the list is new: time alone moves it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -11,8 +13,9 @@ from typing import Final
 import msgspec
 import structlog
 
-from mintscope.base.errors import ServiceError
+from mintscope.base.errors import ServiceError, ServiceUnavailable
 from mintscope.base.primitives import Mint
+from mintscope.core.market.listing.listed import ListedTokens, ListLine, ListQuestion
 from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.core.market.updates.server_sent import encode_event
@@ -25,9 +28,10 @@ from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.page import Macros, NoContent, PageResponse
 from mintscope.edges.web.routes import PageRequest
 from mintscope.edges.web.token.reading import TokenReading, last_trade
-from mintscope.edges.web.token.shown import shown_swaps
+from mintscope.edges.web.token.shown import figures_of, shown_swaps
 
 PAUSE_S: Final = 0.25  # between two looks at a token: reports are told as often
+LIST_PAUSE_S: Final = 1.0  # between two looks at the list
 VIEW_OVER: Final = "The view has ended: load the page again to go on."
 TIME_DIGITS_MAX: Final = 12
 
@@ -44,6 +48,9 @@ class LivePages:
         self._reading = reading
         self._pages = pages
         self._channels: dict[Mint, Channel[Timeframe]] = {}
+        self._figures = Channel(self._look_at_list, LIST_PAUSE_S, is_watched=True)
+        self._listed: ListedTokens | None = None
+        self._drawn: set[Mint] = set()  # of that list
 
     async def open(
         self, request: PageRequest, mint: Mint, timeframe: Timeframe, may_see: MaySee
@@ -75,7 +82,7 @@ class LivePages:
             stream.say(encode_event(b"series", msgspec.json.encode(missed)))
         renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
         try:
-            with channel.reading(stream, timeframe):
+            with channel.reading(stream, timeframe), self._figures.reading(stream, mint):
                 await streams.serve(stream, renew=renew)
         finally:
             if not channel and self._channels.get(mint) is channel:
@@ -108,6 +115,19 @@ class LivePages:
         events = {frame: _event(points, swaps) for frame, points in newest.items()}
         return {frame: News(event, event) for frame, event in events.items()}
 
+    async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
+        """Return what the list says of *mints*: of all where it is new, else of new pages."""
+        try:
+            listed = self._market.lists.newest()
+        except ServiceUnavailable:  # it is being loaded
+            return {}
+        new = [mint for mint in mints if listed is not self._listed or mint not in self._drawn]
+        asked = ListQuestion(among=new, limit=len(new))
+        lines = (await asyncio.to_thread(listed.page, asked)).lines if new else ()
+        self._listed, self._drawn = listed, set(mints)
+        events = {line.listed.mint: _figures_event(line) for line in lines}
+        return {mint: News(event, event) for mint, event in events.items()}
+
 
 def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
     """Return the event that tells candles and swaps."""
@@ -117,6 +137,12 @@ def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
         "lastTrade": last_trade(points, swaps),
     }
     return encode_event(b"market", msgspec.json.encode(told))
+
+
+def _figures_event(line: ListLine) -> bytes:
+    """Return the event that tells what the list says, as HTML."""
+    told = {name: str(html) for name, html in figures_of(line).items()}
+    return encode_event(b"figures", msgspec.json.encode(told))
 
 
 async def _renew(stream: EventStream, may_see: MaySee) -> None:

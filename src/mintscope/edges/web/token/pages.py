@@ -30,7 +30,7 @@ from mintscope.edges.web.token.examples import examples_of
 from mintscope.edges.web.token.facts import facts_in_words, supply_of
 from mintscope.edges.web.token.live import LivePages
 from mintscope.edges.web.token.reading import TokenReading, ToldReport
-from mintscope.edges.web.token.shown import shown_report
+from mintscope.edges.web.token.shown import figures_of, shown_report
 from mintscope.edges.web.token.views import Admission, Views
 from mintscope.edges.web.tokens.watching import Watching
 
@@ -68,6 +68,7 @@ class _Known:
             "name": name,
             "symbol": symbol,
             "line": self.line,
+            "figures": None if self.line is None else figures_of(self.line),
             "watched": self.watched,
             "facts": None if self.facts is None else list(facts_in_words(self.facts)),
             "facts_read_at": None if self.facts is None else self.facts.read_at_ms,

@@ -1,19 +1,21 @@
 """A report, its candles and swaps, as the template of the page has them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from markupsafe import Markup
 
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import MICRO_USD, UnixMs
 from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.base.time import SECOND_MS
+from mintscope.core.market.listing.listed import ListLine
 from mintscope.core.market.pricing import QUOTE_DECIMALS
 from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.swap import QUOTE_KIND
 from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 from mintscope.edges.web.figures.chart import ChartPoint, draw_chart
-from mintscope.edges.web.figures.numbers import percent, short_amount, short_price
+from mintscope.edges.web.figures.numbers import dollars, percent, short_amount, short_price
 from mintscope.edges.web.token.matrix import NAMES, WINDOWS, levels_of, rows_of, shares_of
 from mintscope.edges.web.token.reading import ToldReport, last_trade
 
@@ -60,6 +62,19 @@ def shown_report(
         "points": msgspec.json.encode(points).decode(),
         "candles": list(reversed(points[-LISTED:])),
         "swaps": list(shown_swaps(swaps)),
+    }
+
+
+def figures_of(line: ListLine) -> Mapping[str, Markup]:
+    """Return what the list says of a token, by the names of the places on its page."""
+    m5, h1, d1 = map(percent, line.changes)
+    return {
+        "m5": m5,
+        "h1": h1,
+        "d1": d1,
+        "volume": dollars(line.volume / MICRO_USD),
+        "swaps": Markup(f"{line.swaps:,}"),  # noqa: S704 - a number
+        "cap": dollars(line.market_cap),
     }
 
 
