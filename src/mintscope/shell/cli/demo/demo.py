@@ -105,7 +105,7 @@ def _run(folder: Path, listener: socket.socket, *, streams: bool) -> None:
             except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
                 _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
             _invite(origin, credit_token, traded)
-            _invite_people(origin, password, folder)
+            _invite_people(origin, rpc_url, password, folder)
             typer.echo("\nCtrl-C ends all of it.")
             sys.stdout.flush()
         children.wait()
@@ -192,8 +192,8 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
         typer.echo(f"  {symbol:6} {mint}")
 
 
-def _invite_people(origin: str, password: str, folder: Path) -> None:
-    """Print the addresses of the pages, and how an agent gets an API key."""
+def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> None:
+    """Print the addresses of the pages, and how a wallet and an agent get what they need."""
     typer.echo("\nFor people:\n")
     typer.echo(f"  pages           {origin}/")
     typer.echo(f"  administrator   {ADMINISTRATOR}, password {password}")
@@ -202,6 +202,8 @@ def _invite_people(origin: str, password: str, folder: Path) -> None:
     mintscope = f"{shlex.quote(sys.executable)} -m mintscope"
     command = f"env MINTSCOPE_DATA_DIR={shlex.quote(str(folder))} {mintscope}"
     typer.echo(f"  {command} applications list")
+    typer.echo(f"\nA wallet of yours that buys credits at {origin}/pricing: 100 payment tokens:\n")
+    typer.echo(f"  {mintscope} faucet WALLET --url {rpc_url}")
     agent = f"{shlex.quote(sys.executable)} -m {AGENT} {origin}"
     approve = shlex.quote(f"{command} applications approve {{id}} --scopes trade:write")
     remove = shlex.quote(f"{command} users remove {{user}}")
