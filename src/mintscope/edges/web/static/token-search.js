@@ -67,7 +67,7 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
     clearTimeout(timer);
     timer = setTimeout(find, PAUSE_MS);
   });
-  // Up and down walk through what was found; Escape, and whoever goes on, leaves it.
+  // Up and down walk through what was found; Escape leaves it, and so does going on to another field.
   field.addEventListener("keydown", (event) => {
     const stops = [input, ...list.querySelectorAll("button")];
     const place = stops.indexOf(document.activeElement);
