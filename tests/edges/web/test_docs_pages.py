@@ -67,6 +67,21 @@ async def test_every_endpoint_has_a_page_that_says_all_of_it(
         assert endpoint.path in index
 
 
+async def test_what_is_not_json_is_shown_as_it_is_sent(
+    person: Person, document: dict[str, Any]
+) -> None:
+    begins = {"text/event-stream": "event: minute data: {", "image/svg+xml": "&lt;svg xmlns="}
+    pages = {
+        each.media_type: await person.open(each.address)
+        for each in Reference(document).endpoints.values()
+        if each.media_type != "application/json"
+    }
+
+    assert pages.keys() == begins.keys()
+    for media_type, page in pages.items():
+        assert begins[media_type] in " ".join(page.text.split())
+
+
 async def test_every_field_stands_on_its_page_with_its_meaning(
     person: Person, document: dict[str, Any]
 ) -> None:

@@ -89,25 +89,27 @@ def success_of(
     if operation.is_conditional:
         headers = headers | ETAG
     schema = names[operation.data]
-    if operation.media_type != JSON_TYPE:
-        if operation.media_type == EVENTS_TYPE:
-            schema = _events_of(examples.resolved(schema))
-        content = {operation.media_type: {"schema": schema}}
-        return {
-            "description": operation.summary,
-            "headers": _headers(headers),
-            "content": content,
-        }
-    example = examples.of(schema)
-    if operation.error_format is ENVELOPE:
+    example: Any
+    if operation.media_type == EVENTS_TYPE:
+        shape = examples.resolved(schema)
+        schema, example = _events_of(shape), _event_of(shape, examples)
+    else:
+        example = examples.of(schema)
+    if operation.media_type == JSON_TYPE and operation.error_format is ENVELOPE:
         parts = {"success": {"const": True}, "data": schema, "meta": names[Meta]}
         schema = {"type": "object", "properties": parts, "required": list(parts)}
         example = {"success": True, "data": example, "meta": examples.of(names[Meta])}
     return {
         "description": operation.summary,
         "headers": _headers(headers),
-        "content": {JSON_TYPE: {"schema": schema, "example": example}},
+        "content": {operation.media_type: {"schema": schema, "example": example}},
     }
+
+
+def _event_of(shape: Schema, examples: Examples) -> dict[str, str]:
+    """Return an example of the first event that a stream sends."""
+    name, data = next(iter(shape["properties"].items()))
+    return {"event": name, "data": msgspec.json.encode(examples.of(data)).decode()}
 
 
 def _events_of(shape: Schema) -> Schema:

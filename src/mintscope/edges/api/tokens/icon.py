@@ -5,9 +5,10 @@ and proves nothing: a similar one is found among a few thousand mints.
 """
 
 from hashlib import sha256
-from typing import Final
+from typing import Annotated, Final
 
-from mintscope.base.primitives import Mint
+from mintscope.base.primitives import Mint, about
+from mintscope.base.solana import WSOL
 
 SIDE: Final = 5
 HALF: Final = 3  # columns that are drawn; the others mirror them
@@ -30,3 +31,6 @@ def icon_of(mint: Mint) -> bytes:
         f'<rect x="-1" y="-1" width="7" height="7" fill="hsl({hue},45%,92%)"/>'
         f'<path d="{squares}" fill="hsl({hue},60%,40%)"/></svg>'
     ).encode()
+
+
+Icon = Annotated[str, about("An SVG picture, 64 by 64.", icon_of(WSOL).decode())]

@@ -22,7 +22,7 @@ from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_curs
 from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.tokens.demo_routes import DemoRoutes
-from mintscope.edges.api.tokens.icon import icon_of
+from mintscope.edges.api.tokens.icon import Icon, icon_of
 from mintscope.edges.api.tokens.metadata import metadata_of
 from mintscope.edges.api.tokens.wire import ListedToken, ListQuery, Metadata, TokenPage
 from mintscope.edges.api.v1 import mint_of
@@ -113,7 +113,7 @@ class TokenRoutes:
                 ),
             ),
             Operation(
-                "GET", f"{about}/icon.svg", self.get_token_icon, str,
+                "GET", f"{about}/icon.svg", self.get_token_icon, Icon,
                 "A picture of the token, drawn from the bytes of its mint", description=ICON,
                 refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, *counted), media_type="image/svg+xml",
                 is_conditional=True,

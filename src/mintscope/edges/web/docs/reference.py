@@ -147,7 +147,7 @@ class Reference:
             status=int(status),
             media_type=media_type,
             answer=self._answer(content["schema"]),
-            example=_pretty(content["example"]) if "example" in content else "",
+            example=_written(content["example"]) if "example" in content else "",
             headers=(headers := self._headers([success])),
             more_headers={
                 name: meaning
@@ -216,6 +216,15 @@ def _slug(method: str, path: str, taken: set[str]) -> str:
         slug += "-one"
     taken.add(slug)
     return slug
+
+
+def _written(example: object) -> str:
+    """Return *example* as it is sent: an event line by line, a picture as it is, else JSON."""
+    if isinstance(example, str):
+        return example
+    if isinstance(example, dict) and example.keys() == {"event", "data"}:
+        return "".join(f"{field}: {value}\n" for field, value in example.items())
+    return _pretty(example)
 
 
 def _pretty(value: object) -> str:
