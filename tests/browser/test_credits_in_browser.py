@@ -174,7 +174,7 @@ async def test_the_wallet_that_paid_moves_the_credits_of_a_lost_token(
 
 
 async def press_twice(visitor: Visitor) -> None:
-    """Send the form that empties a credit token with a nervous finger."""
+    """Send the form that empties a credit token by a double click."""
     await visitor.open("/credits?of=token")
     await visitor.page.get_by_label("Credit token to empty").fill(credit_token(5))
     form = visitor.page.locator("form[action='/credits/deposit']")

@@ -1,4 +1,4 @@
-// A form that is sent twice by a nervous finger is sent once: the answer shown is that of the first.
+// A form that is sent twice, as by a double click, is sent once: the first answer is shown.
 "use strict";
 
 (() => {
