@@ -14,17 +14,14 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE: Final = ROOT / "src" / "mintscope"
-FILE_LINES_MAX: Final = 300
-FUNCTION_LINES_MAX: Final = 40
-FOLDER_FILES_MAX: Final = 12
+FILE_LINES_MAX: Final = 600
+FUNCTION_LINES_MAX: Final = 70
+FOLDER_FILES_MAX: Final = 15
 PORT_METHODS_MAX: Final = 7
 
 # What is larger than the budget, and how large it is.
-LONGER_FILES: Final = {
-    "core/market/engine/kernels.py": 398,  # numba's cache knows a function by its own file alone
-}
+LONGER_FILES: Final[dict[str, int]] = {}
 LONGER_FUNCTIONS: Final[dict[str, int]] = {
-    "core/dex/trace.py:_descend": 47,
     "edges/api/app.py:create_app": 80,
 }
 FULLER_FOLDERS: Final[dict[str, int]] = {}

@@ -1,8 +1,6 @@
-"""One word for one thing, and an engine is named only where it is the subject."""
+"""An engine is named only where it is the subject."""
 
-import ast
 import re
-from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +19,3 @@ def test_tests_of_other_parts_name_no_class_of_an_engine() -> None:
         and (names := set(ENGINE.findall(path.read_text())))
     }
     assert found == {}
-
-
-def test_each_class_has_a_name_of_its_own() -> None:
-    homes = defaultdict(list)
-    for path in sorted((ROOT / "src" / "mintscope").rglob("*.py")):
-        if "node_modules" not in path.parts:
-            for node in ast.parse(path.read_text()).body:
-                if isinstance(node, ast.ClassDef):
-                    homes[node.name].append(path.relative_to(ROOT).as_posix())
-    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
