@@ -46,12 +46,13 @@ async def test_points_have_what_was_asked_for_and_null_while_it_warms_up(
     asked = await page(market, token, tf="m1", names="rsi,bollinger,vwap", limit=1)
 
     assert [set(point) for point in usual["points"]] == [
-        {"t", "ema9", "ema21", "ema50", "ema200", "rsi", "macd"}
+        {"t", "isOpen", "ema9", "ema21", "ema50", "ema200", "rsi", "macd"}
     ] * 20
     assert [point["ema9"] is None for point in usual["points"]] == [True] * 8 + [False] * 12
     assert usual["points"][-1]["ema21"] is usual["points"][-1]["macd"] is None
     (newest,) = asked["points"]
-    assert set(newest) == {"t", "rsi", "bollinger", "vwap"}
+    assert set(newest) == {"t", "isOpen", "rsi", "bollinger", "vwap"}
+    assert [point["isOpen"] for point in usual["points"]] == [False] * 19 + [True]
     assert newest["bollinger"]["middle"] == pytest.approx(sum(map(price, range(20))) / 20)
     assert (usual["exactFrom"], usual["nextCursor"]) == (None, None)
     assert await market.service.left(token) == 0

@@ -146,6 +146,7 @@ async def test_refusals(
     ("address", "expected"),
     [
         ("abc", (400, "INVALID_TOKEN_ADDRESS")),
+        (f"{TRACKED}?timeframe=h1", (400, "BAD_REQUEST")),
         (UNTRACKED, (404, "TOKEN_NOT_FOUND")),
         (TOO_YOUNG, (404, "INSUFFICIENT_DATA")),
     ],
@@ -294,3 +295,10 @@ async def test_every_answer_names_its_request_differently(service: Service) -> N
 
     assert len(set(names)) == 5
     assert all(re.fullmatch("[0-9a-f]{16}", name) for name in names)
+
+
+async def test_an_unknown_query_field_is_400_before_any_402(service: Service) -> None:
+    response = await service.client.get(f"/v1/token/{TRACKED}?partial=yes&x")
+
+    assert refusal(response) == (400, "BAD_REQUEST")
+    assert "'partial'" in response.json()["error"]["message"]

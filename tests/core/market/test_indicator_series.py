@@ -154,3 +154,25 @@ def test_a_flat_series_is_neither_high_nor_low() -> None:
         [1.0] * 3,
     )
     assert np.isnan(found["vwap"]).all()
+
+
+@pytest.mark.parametrize("flat", [0.1, 1 / 3, 7e-9, 123.456])
+@pytest.mark.parametrize("moves", [0, 3, 14, 60])
+def test_a_price_that_stands_still_is_neither_high_nor_low(flat: float, moves: int) -> None:
+    """After some moves Wilder's means shrink for ever: their quotient differs by rounding alone."""
+    closes = [flat * (1 + (n * 37 % 101) / 700) for n in range(moves)] + [flat] * 300
+    candles = [
+        SeriesCandle(UnixS(n * 60), c, c, c, c, 0, 0, 1, *[None] * 4) for n, c in enumerate(closes)
+    ]
+    found = whole(candles)
+    settled = moves + 14 + 14 + 2 * 3
+    assert found["stochRsi"][settled:].tolist() == [[50.0, 50.0]] * (len(closes) - settled)
+
+
+@pytest.mark.parametrize("flat", [0.1, 1 / 3, 7e-9, 123.456, 2.2250738585072014e-290])
+def test_the_macd_of_a_flat_series_is_zero(flat: float) -> None:
+    candles = [
+        SeriesCandle(UnixS(n * 60), flat, flat, flat, flat, 0, 0, 1, *[None] * 4)
+        for n in range(300)
+    ]
+    assert whole(candles)["macd"][33:].tolist() == [[0.0, 0.0, 0.0]] * 267

@@ -192,7 +192,7 @@ async def document_fields(document: dict[str, Any]) -> set[str]:
         *schemas["IndicatorPoint"]["properties"],
         *schemas["PriceChange"]["properties"],
         "buySellPressure",
-    } - {"t"}
+    } - {"t", "isOpen"}
 
 
 def plain(text: str) -> str:

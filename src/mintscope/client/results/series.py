@@ -66,9 +66,11 @@ class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
     """The values after the candle that begins at *t*, Unix seconds.
 
     None were not asked for, or had too short a history.
+    is_open    the candle has not ended, and its values may change
     """
 
     t: int
+    is_open: bool = False
     ema9: float | None = None
     ema21: float | None = None
     ema50: float | None = None

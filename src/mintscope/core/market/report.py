@@ -178,8 +178,8 @@ def token_report(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
     """
     if values[COUNTS] < CANDLES_MIN:
         raise InsufficientData(
-            f"expected trades of this token in at least {CANDLES_MIN} different minutes"
-            f" since tracking began; was {values[COUNTS]:.0f}"
+            f"{values[COUNTS]:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
+            f" trades of this token in {CANDLES_MIN} different minutes since tracking began."
         )
     return report_of(mint, values, now)
 

@@ -10,9 +10,10 @@ from mintscope.base.primitives import Mint, parse_mint
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order, report_order
 from mintscope.core.market.report import ReadReport, Reports
+from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.offers import report_resource
-from mintscope.edges.api.wire import Balance, success, success_with_body
+from mintscope.edges.api.wire import Balance, NoQuery, success, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.content import is_known
 from mintscope.edges.server.request import Request
@@ -87,6 +88,7 @@ class V1:
         """Endpoint 1: admit, parse, sell the report for a charge, respond."""
         caller = await self.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
+        read_query(request, NoQuery)
         if IF_NONE_MATCH in request.headers and caller.bearer and not request.has_payment():
             unchanged = await self._unchanged(request, caller, mint)
             if unchanged is not None:

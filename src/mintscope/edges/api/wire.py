@@ -133,6 +133,10 @@ class Bundles(Wire):
     ] = msgspec.UNSET
 
 
+class NoQuery(Wire):
+    """Query of a route that takes none."""
+
+
 class PurchaseQuery(Wire):
     """Query of POST /v1/credits/purchase."""
 

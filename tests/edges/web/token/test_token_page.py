@@ -118,7 +118,7 @@ async def test_a_young_token_says_what_is_missing_and_counts_no_view(stranger: P
         page = await stranger.open(f"/token/{mint}")
         assert page.status_code == 200
         assert "There is too little to show yet" in words(page)
-        assert "charged. Expected trades of this token in at least 9 different" in words(page)
+        assert "of 9 minutes with trades so far" in words(page)
         assert 'id="chart"' not in page.text
     assert 'id="chart"' in (await stranger.open(f"/token/{BONE}")).text  # the only free view
 

@@ -69,6 +69,7 @@ class Candles(NamedTuple):
 
 SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
 PRICE_MAX: Final = 1e300
+ROUNDING: Final = 1e-12  # of a price: two averages that differ by less are equal
 SWING: Final = 100
 
 # Seconds: the candle widths, then the sub-buckets of the pressure windows, 60 each.
@@ -136,6 +137,12 @@ def ema(value: float, seen: int, period: int, x: float) -> float:
         return (value + x) / period
     a = 2.0 / (period + 1)
     return a * x + (1.0 - a) * value
+
+
+@kernel
+def settled(difference: float, price: float) -> float:
+    """Return *difference* of two averages of prices; 0 if it is rounding alone."""
+    return difference if abs(difference) > ROUNDING * price else 0.0
 
 
 @kernel
@@ -338,9 +345,9 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
             acc[SLOW], closed, periods.slow, close
         )
         signal = ema(acc[SIGNAL], lines, periods.signal, line)
-        out[size + 1] = line
-        out[size + 2] = signal
-        out[size + 3] = line - signal
+        out[size + 1] = settled(line, close)
+        out[size + 2] = settled(signal, close)
+        out[size + 3] = settled(line - signal, close)
 
 
 @kernel

@@ -8,7 +8,8 @@ Bollinger  mean of 20 closes, and 2 standard deviations (of the population) abov
 VWAP       since the day began (UTC): volume in USD over volume in tokens; a candle's tokens are its
            volume in USD over (high + low + close) / 3
 StochRSI   where the RSI stands between the least and the greatest of 14, 0 to 100: k is the mean of
-           3, d that of 3 k; 50 where all 14 are the same
+           3, d that of 3 k; 50 if all 14 are the same to 1e-9 of their size: Wilder's means
+           of a flat price keep shrinking, and their quotient differs by rounding alone
 """
 
 from collections.abc import Collection, Sequence
@@ -29,6 +30,7 @@ BOLLINGER_CANDLES: Final = 20
 BOLLINGER_WIDTH: Final = 2.0
 STOCHASTIC_CANDLES: Final = 14
 SMOOTHED: Final = 3
+SAME: Final = 1e-9  # RSI that differ by less than this part of them are the same
 # After so many candles a mean of Wilder's knows nothing of what it began with: 1e-16 of it is left.
 FORGOTTEN: Final = 500
 RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
@@ -171,6 +173,6 @@ def _stochastic(rsi: Floats) -> Floats:
     least, most = windows.min(axis=1), windows.max(axis=1)
     span = most - least
     half = np.where(np.isnan(span), np.nan, 50.0)
-    place = np.divide(100.0 * (rsi - least), span, out=half, where=span > 0)
+    place = np.divide(100.0 * (rsi - least), span, out=half, where=span > SAME * most)
     k = _windows(place, SMOOTHED, np.nan).mean(axis=1)
     return np.column_stack([k, _windows(k, SMOOTHED, np.nan).mean(axis=1)])

@@ -133,7 +133,8 @@ DEFINITIONS: Final = (
         "range = max(high - low, |high - previous close|, |low - previous close|)\n"
         "atr = (13 x previous atr + range) / 14",
         "Begins as the mean of the first 14 true ranges; the first range is that of the second"
-        " candle, so it is null below 15 candles.",
+        " candle, so it is null below 15 candles. TradingView counts high - low of the first"
+        " candle as a range, too: its first values differ, by a fourteenth less each candle.",
         "Wilder, 1978; as TA-Lib has it.",
     ),
     Definition(
@@ -167,7 +168,7 @@ DEFINITIONS: Final = (
         " than the RSI, and noisier.",
         "raw = 100 x (rsi - lowest of 14 rsi) / (highest - lowest)\n"
         "k = mean of the last 3 raw\nd = mean of the last 3 k",
-        "raw is 50 where the last 14 RSI are the same.",
+        "raw is 50 if the last 14 RSI are the same to 1e-9.",
         "Tushar Chande and Stanley Kroll, 1994; as TradingView has it.",
     ),
     Definition(

@@ -48,7 +48,7 @@ function showFrame(name, frame) {
   const usd = report.price.usd;
   for (const each of AVERAGES) showCell(`${name}.${each}`, frame[each], side(usd, frame[each]));
   const { rsi, macd } = frame;
-  showCell(`${name}.rsi`, rsi, rsi > 70 ? "up" : rsi < 30 ? "down" : "level");
+  showCell(`${name}.rsi`, rsi, rsi > 70 || rsi < 30 ? "extreme" : "level");
   for (const part of ["line", "signal", "histogram"]) {
     const value = macd === undefined ? undefined : macd?.[part] ?? null;
     showCell(`${name}.macd.${part}`, value, side(value, 0));

@@ -45,7 +45,7 @@ class IndicatorCell(NamedTuple):
     """A number of the table.
 
     field   names it, as the API does
-    tone    up, down or level: what it says of the price
+    tone    up, down or level beside the price; extreme for an overbought or oversold RSI
     """
 
     field: str
@@ -149,4 +149,5 @@ def _side(first: float, second: float) -> str:
 
 
 def _strength(rsi: float) -> str:
-    return "up" if rsi > OVERBOUGHT else "down" if rsi < OVERSOLD else "level"
+    """Return the same tone on both sides: an overbought token is no better than an oversold one."""
+    return "extreme" if rsi > OVERBOUGHT or rsi < OVERSOLD else "level"

@@ -88,6 +88,9 @@ class IndicatorPoint(Wire, gc=False):
     """The values after one candle: those that were asked for, null while they warm up."""
 
     t: Annotated[int, Meta(description="When the candle begins, Unix seconds.")]
+    is_open: Annotated[
+        bool, Meta(description="The candle has not ended: its values may change.", examples=[True])
+    ]
     ema9: Annotated[float | Asked | None, Meta(description="EMA of 9 closes, USD.")] = UNSET
     ema21: Annotated[float | Asked | None, Meta(description="EMA of 21 closes, USD.")] = UNSET
     ema50: Annotated[float | Asked | None, Meta(description="EMA of 50 closes, USD.")] = UNSET

@@ -42,7 +42,7 @@ from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
-NAMES: Final = IndicatorPoint.__struct_encode_fields__[1:]  # behind the time
+NAMES: Final = IndicatorPoint.__struct_encode_fields__[2:]  # behind the time and `isOpen`
 SHAPES: Final[dict[str, Any]] = {
     "macd": MacdPoint,
     "fibonacci": FibonacciPoint,
@@ -104,21 +104,28 @@ def _page(
     points = []
     if shown:
         first = bisect_left(series.candles, shown[0].bucket, key=BUCKET) - start.first
-        points = _points(shown, {name: of[first:] for name, of in values.items()})
+        values = {name: of[first:] for name, of in values.items()}
+        ended = UnixS((kept.tip.time or 0) - within.width.seconds)
+        points = _points(shown, ended, values)
     is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
     until = None if is_cut else page.until
     cursor = None if until is None else encode_cursor(Before(query.tf, until))
     return IndicatorPage(mint, query.tf, points, exact if is_cut else None, cursor)
 
 
-def _points(candles: Sequence[SeriesCandle], values: dict[str, Floats]) -> list[IndicatorPoint]:
-    """Return a point for each of *candles*: *values* has a row for each, and may have more."""
+def _points(
+    candles: Sequence[SeriesCandle], ended: UnixS, values: dict[str, Floats]
+) -> list[IndicatorPoint]:
+    """Return a point for each of *candles*: *values* has a row for each, and may have more.
+
+    ended    a candle that begins later is open
+    """
     columns = [
         _column(name, values[name][: len(candles)]) if name in values else repeat(UNSET)
         for name in NAMES
     ]
     rows = zip(candles, *columns, strict=False)  # what was not asked for has no end
-    return [IndicatorPoint(candle.bucket, *row) for candle, *row in rows]
+    return [IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
 
 
 def _column(name: str, values: Floats) -> list[Any]:
