@@ -100,6 +100,42 @@ async def test_values_are_exact_where_older_candles_were_dropped(market: SeriesS
         assert value["rsi"] == pytest.approx(rsi[expected], rel=1e-9)
 
 
+@pytest.mark.parametrize("finalized", [False, True], ids=["tail", "folded"])
+async def test_filled_indicators_see_a_candle_in_each_span(
+    market: SeriesService, *, finalized: bool
+) -> None:
+    """The oracle fills the closes by itself, from the first trade on."""
+    token, minutes = await market.service.issue(20), [*range(0, 90, 3), 700, 3_900, 4_000, 4_001]
+    closes: list[float] = []
+    for n, minute in enumerate(minutes):
+        await market.trade(60 * minute, price(n))
+        closes += closes[-1:] * (minute - len(closes)) + [price(n)]
+    if finalized:
+        await market.traded.finalize(len(minutes) - 2)
+    ema, rsi = definitions.ema(closes, 200), definitions.rsi(closes)
+
+    points: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while len(points) < len(closes):
+        told = await page(
+            market, token, tf="m1", names="ema200,rsi,fibonacci", fill="previous", limit=900,
+            **cursor,
+        )  # fmt: skip
+        points = told["points"] + points
+        assert told["exactFrom"] is None
+        if told["nextCursor"] is None:
+            break
+        cursor = {"cursor": told["nextCursor"]}
+
+    base = points[0]["t"]
+    assert [point["t"] for point in points] == [base + 60 * n for n in range(len(closes))]
+    assert [point["isOpen"] for point in points] == [False] * (len(closes) - 1) + [True]
+    for point, average, strength in zip(points, ema, rsi, strict=True):
+        assert point["ema200"] == (None if average is None else pytest.approx(average, rel=1e-9))
+        assert point["rsi"] == (None if strength is None else pytest.approx(strength, abs=1e-7))
+    assert points[-1]["fibonacci"]["swingHigh"] == max(closes[-100:])
+
+
 async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.trade(0, 1.0)
@@ -109,7 +145,14 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
         return response.status_code, response.json()["error"]["code"]
 
     assert await refused(mint="abc") == (400, "INVALID_TOKEN_ADDRESS")
-    for wrong in ({"tf": "h4"}, {"names": "sma"}, {"names": ""}, {"limit": 1_001}, {"cursor": "x"}):
+    for wrong in (
+        {"tf": "h4"},
+        {"names": "sma"},
+        {"fill": "no"},
+        {"names": ""},
+        {"limit": 1_001},
+        {"cursor": "x"},
+    ):
         assert await refused(**wrong) == (400, "BAD_REQUEST")
     assert await refused() == (402, "PAYMENT_REQUIRED")
     assert await refused(credit_token=credit_token(99)) == (401, "INVALID_TOKEN")

@@ -128,12 +128,14 @@ class IndicatorRange(TypedDict, total=False):
     names       by default the averages, RSI and MACD
     from_, to   when their candles begin, Unix seconds
     limit       how many a page holds, up to 1,000 and by default so many: it costs the same
+    fill        "previous": spans without a trade count as a candle of the close before
     """
 
     names: Sequence[IndicatorName]
     from_: int
     to: int
     limit: int
+    fill: Literal["none", "previous"]
 
 
 def candles(

@@ -23,7 +23,7 @@ from mintscope.core.market.engine import kernels
 from mintscope.core.market.engine.frame import WAYPOINT_EVERY
 from mintscope.core.market.engine.kernels import SERVICE, SWING, Candles, Floats, Ints
 from mintscope.core.market.log import Waypoint
-from mintscope.core.market.series.candles import Series
+from mintscope.core.market.series.candles import PageOfCandles, Series
 
 ATR_CANDLES: Final = 14
 BOLLINGER_CANDLES: Final = 20
@@ -33,6 +33,8 @@ SMOOTHED: Final = 3
 SAME: Final = 1e-9  # RSI that differ by less than this part of them are the same
 # After so many candles a mean of Wilder's knows nothing of what it began with: 1e-16 of it is left.
 FORGOTTEN: Final = 500
+# After so many an EMA of 200 knows nothing of it either: (199 / 201) ** 3,000 is 9e-14.
+FORGOTTEN_BY_ALL: Final = 3_000
 RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
 EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
@@ -70,6 +72,17 @@ def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
         if index is not None and series.closed + index == waypoint.closed:
             return Start(index, waypoint.closed, np.frombuffer(waypoint.acc, "<f8").copy())
     return None
+
+
+def filled_start(page: PageOfCandles, series: Series) -> int | None:
+    """Return the first candle of a filled *page* whose indicators are exact; None: none is.
+
+    series   what the page was filled from.  Averages of filled candles have no waypoints: they
+             begin with the page, and are exact to 1e-13 once they have forgotten that.
+    """
+    if page.until is None and series.closed == 0:
+        return 0
+    return FORGOTTEN_BY_ALL if len(page.candles) > FORGOTTEN_BY_ALL else None
 
 
 def indicators_of(

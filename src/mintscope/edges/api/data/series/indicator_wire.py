@@ -40,6 +40,13 @@ class IndicatorsQuery(Wire, rename={"from_": "from"}):
         int, Meta(ge=1, le=CANDLES_MAX, description="How many points; a page costs the same.")
     ] = 100
     cursor: CursorText = ""
+    fill: Annotated[
+        Literal["none", "previous"],
+        Meta(
+            description="Whether indicators skip spans without a trade, as the report does, or see"
+            " a candle of the close before in each."
+        ),
+    ] = "none"
 
 
 class MacdPoint(Wire, gc=False):

@@ -9,20 +9,29 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from mintscope.base.errors import BadRequest, InsufficientData
 from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.engine.kernels import Floats
+from mintscope.core.market.engine.kernels import ACC, Floats
 from mintscope.core.market.series.candles import (
     BUCKET,
     WIDTHS,
     Range,
+    Series,
     has_price,
     page_of,
     series_of,
 )
-from mintscope.core.market.series.indicators import indicators_of, lead, start_of
-from mintscope.core.market.series.store import KeptCandles, SeriesCandle
+from mintscope.core.market.series.indicators import (
+    FORGOTTEN_BY_ALL,
+    Start,
+    filled_start,
+    indicators_of,
+    lead,
+    start_of,
+)
+from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
 from mintscope.edges.api.data.cursor import encode_cursor
 from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.data.series.candles import read_until
@@ -63,16 +72,18 @@ class IndicatorRoutes:
         query = read_query(request, IndicatorsQuery)
         within = _range_of(query)
 
+        read_page = _filled_page if within.is_filled else _page
+        more = FORGOTTEN_BY_ALL if within.is_filled else lead(query.names, within.width.seconds)
+
         async def make() -> Made:
             asked = within.asked
-            more = lead(query.names, within.width.seconds)
             asked = asked._replace(rows_max=asked.rows_max + more)
             kept = await self.shop.newest.read(mint, asked)
             if kept is None:
                 raise not_tracked(mint)
             if not has_price(kept):
                 raise InsufficientData("There is no swap of this token yet that sets a price.")
-            page = _page(mint, query, within, kept, asked.rows_max)
+            page = read_page(mint, query, within, kept, asked)
             return made_of(kept.tip, page, is_empty=not page.points)
 
         return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
@@ -86,14 +97,44 @@ def _range_of(query: IndicatorsQuery) -> Range:
         since=UnixS(query.from_),
         until=read_until(query.cursor, query.tf, query.to),
         limit=query.limit,
+        is_filled=query.fill == "previous",
     )
 
 
+def _filled_page(
+    mint: Mint, query: IndicatorsQuery, within: Range, kept: KeptCandles, asked: AskedCandles
+) -> IndicatorPage:
+    """Return the page of a series in which spans without a trade have a candle."""
+    series = series_of(kept, asked)
+    now = kept.tip.time or UnixS(0)
+    whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL)
+    page = page_of(series, whole, now)
+    first = filled_start(page, series)
+    if first is None or not page.candles:
+        return IndicatorPage(mint, query.tf, [], None, None)
+    filled = Series(page.candles, page.until is not None, series.closed)
+    begin = Start(0, 0, np.zeros(ACC))
+    values = indicators_of(filled, begin, within.width.seconds, set(query.names))
+    since = bisect_left(page.candles, within.since, key=BUCKET)
+    shown = max(first, since, len(page.candles) - within.limit)
+    points = _points(
+        page.candles[shown:],
+        UnixS(now - within.width.seconds),
+        {name: of[shown:] for name, of in values.items()},
+    )
+    is_cut = page.until is None and first > 0 and shown == first
+    is_last = shown in {0, since} or is_cut
+    until = None if is_last or not points else UnixS(points[0].t - within.width.seconds)
+    cursor = None if until is None else encode_cursor(Before(query.tf, until))
+    exact_from = page.candles[first].bucket if is_cut else None
+    return IndicatorPage(mint, query.tf, points, exact_from, cursor)
+
+
 def _page(
-    mint: Mint, query: IndicatorsQuery, within: Range, kept: KeptCandles, rows_max: int
+    mint: Mint, query: IndicatorsQuery, within: Range, kept: KeptCandles, asked: AskedCandles
 ) -> IndicatorPage:
     """Return the page, without the candles before the first whose values are exact."""
-    series = series_of(kept, within.asked._replace(rows_max=rows_max))
+    series = series_of(kept, asked)
     page = page_of(series, within, kept.tip.time or UnixS(0))
     start = start_of(series, kept.waypoints)
     if start is None or not page.candles:
