@@ -100,7 +100,7 @@ class AsyncClient:
     ) -> AsyncPagedLines[IndicatorsPage, IndicatorLine]:
         """Return indicators candle by candle, the newest page first: a credit for up to 1,000.
 
-        within    `names`, `from_`, `to`, `limit` and `fill`, as `verbs.IndicatorRange` describes them
+        within    `names`, `from_`, `to`, `limit` and `fill`: see `verbs.IndicatorRange`
         """
         return AsyncPagedLines(self.send, verbs.indicators(mint, tf, **within))
 
