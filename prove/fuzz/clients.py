@@ -7,13 +7,21 @@ from contextlib import suppress
 from typing import Final
 
 import httpx
+from msgspec.structs import astuple
 from solders.keypair import Keypair
 
 from mintscope.base.errors import BadRequest, ServiceError
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope.core.accounts.factors.passkeys import PasskeyRefused
 from mintscope.core.accounts.signups.form import parse_form as parse_signup
 from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import Unreadable
+from mintscope.edges.api.data.cursor import decode_cursor
+from mintscope.edges.api.data.series.wire import BeforeSwap
+from mintscope.edges.api.holdings.wallets import PaymentPosition
+from mintscope.edges.api.signals.wire import EventPosition
+from mintscope.edges.api.tokens.routes import ListPosition
+from mintscope.edges.maintenance.passkeys import passkeys_at
 from mintscope.edges.server.client_address import ClientAddresses
 from mintscope.edges.web.form import InvalidForm, parse_form
 from mintscope.shell.cli.table import BadTable, rows
@@ -134,7 +142,53 @@ DEMAND: Final = {
 }
 
 
+def cursor(text: bytes) -> None:
+    """Read the cursor of each list; what is read fits into a store."""
+    for shape in (BeforeSwap, EventPosition, ListPosition, PaymentPosition):
+        with suppress(BadRequest):
+            read = decode_cursor(b64encode(text).decode(), shape)
+            numbers = [each for each in astuple(read) if isinstance(each, int)]
+            assert all(abs(number) < 2**63 for number in numbers)
+
+
+CURSORS: Final = [
+    [BeforeSwap.__struct_config__.tag, 380_000_000, 1, 0, -1, 0],
+    {"type": EventPosition.__struct_config__.tag, "event_id": 7},
+    {"type": PaymentPosition.__struct_config__.tag, "begun_at": 7, "signature": KEY},
+]
+
+
+def passkey(text: bytes) -> None:
+    """Read what a browser sends for a new passkey, and for a proof by one."""
+    verifier = passkeys_at(["https://mintscope.example"], "mintscope")
+    assert verifier is not None
+    with suppress(PasskeyRefused):
+        verifier.credential_of(text.decode("latin-1"))
+    verifier.registered(text.decode("latin-1"), bytes(32), "phone")
+
+
+PASSKEY: Final = {
+    "id": "aWlpaWlpaWlpaWlpaWlpaQ",
+    "rawId": "aWlpaWlpaWlpaWlpaWlpaQ",
+    "type": "public-key",
+    "response": {
+        "clientDataJSON": b64encode(
+            json.dumps(
+                {
+                    "type": "webauthn.create",
+                    "challenge": "A" * 43,
+                    "origin": "https://mintscope.example",
+                }
+            ).encode()
+        ).decode(),
+        "attestationObject": "o2NmbXRkbm9uZWdhdHRTdG10oGhhdXRoRGF0YUA",
+    },
+}
+
+
 TARGETS: Final = {
+    "cursor": Target(changed_json(CURSORS), cursor),
+    "passkey": Target(changed_json([PASSKEY]), passkey, (PasskeyRefused,)),
     "demand of a seller": Target(changed_json([DEMAND]), demand, (WillNotPay,)),
     "path": Target(changed_bytes(PATHS), path),
     "base58": Target(changed_bytes([KEY.encode(), b"z" * 44, b"1" * 80]), base58_text),

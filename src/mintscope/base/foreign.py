@@ -5,6 +5,8 @@ without end, numbers that do not fit, base64 that is none, signs that command a 
 """
 
 from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import msgspec
@@ -25,6 +27,18 @@ def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -
         return decoder.decode(text)
     except UNPARSABLE as cause:
         raise Undecodable(str(cause)) from cause
+
+
+@contextmanager
+def parsed_by_others() -> Iterator[None]:
+    """Turn whatever a library raises at bytes of strangers into Undecodable.
+
+    Libraries document some of the errors that they raise; input made up for it finds others.
+    """
+    try:
+        yield
+    except Exception as cause:
+        raise Undecodable(f"{type(cause).__name__}: {cause}") from cause
 
 
 def decode_base64(text: str) -> bytes:

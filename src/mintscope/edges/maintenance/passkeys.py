@@ -1,6 +1,7 @@
 """Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -12,7 +13,6 @@ from webauthn import (
     verify_registration_response,
 )
 from webauthn.helpers import parse_authentication_credential_json
-from webauthn.helpers.exceptions import WebAuthnException
 from webauthn.helpers.structs import (
     AuthenticatorSelectionCriteria,
     PublicKeyCredentialDescriptor,
@@ -20,6 +20,7 @@ from webauthn.helpers.structs import (
     UserVerificationRequirement,
 )
 
+from mintscope.base.foreign import Undecodable, parsed_by_others
 from mintscope.core.accounts.factors.passkeys import PasskeyOwner, PasskeyRefused
 from mintscope.core.accounts.factors.rows import NewPasskey, Passkey
 
@@ -58,15 +59,14 @@ class WebAuthn:
 
     def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
         """Return the passkey that *answer* brings.  Raises PasskeyRefused."""
-        try:
+        credential = _expect_short(answer)
+        with _proving():
             verified = verify_registration_response(
-                credential=_expect_short(answer),
+                credential=credential,
                 expected_challenge=challenge,
                 expected_rp_id=self._host,
                 expected_origin=self._origins,
             )
-        except (WebAuthnException, ValueError) as error:
-            raise PasskeyRefused(NOT_PROVEN) from error
         return NewPasskey(
             credential_id=verified.credential_id,
             public_key=verified.credential_public_key,
@@ -87,28 +87,36 @@ class WebAuthn:
 
     def credential_of(self, answer: str) -> bytes:
         """Return which credential *answer* claims to be of.  Raises PasskeyRefused."""
-        try:
-            return parse_authentication_credential_json(_expect_short(answer)).raw_id
-        except (WebAuthnException, ValueError) as error:
-            raise PasskeyRefused(NOT_PROVEN) from error
+        credential = _expect_short(answer)
+        with _proving():
+            return parse_authentication_credential_json(credential).raw_id
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> int:
         """Return the new `sign_count` of *passkey*, which *answer* proves.
 
         Raises    PasskeyRefused, also for a count that went back: the passkey was copied
         """
-        try:
+        credential = _expect_short(answer)
+        with _proving():
             verified = verify_authentication_response(
-                credential=_expect_short(answer),
+                credential=credential,
                 expected_challenge=challenge,
                 expected_rp_id=self._host,
                 expected_origin=self._origins,
                 credential_public_key=passkey.public_key,
                 credential_current_sign_count=passkey.sign_count,
             )
-        except (WebAuthnException, ValueError) as error:
-            raise PasskeyRefused(NOT_PROVEN) from error
         return verified.new_sign_count
+
+
+@contextmanager
+def _proving() -> Iterator[None]:
+    """Refuse the passkey for whatever the library raises: its parsers read bytes of strangers."""
+    try:
+        with parsed_by_others():
+            yield
+    except Undecodable as cause:
+        raise PasskeyRefused(NOT_PROVEN) from cause
 
 
 def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:

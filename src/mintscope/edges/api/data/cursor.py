@@ -6,8 +6,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from mintscope.base.errors import BadRequest
+from mintscope.base.foreign import UNPARSABLE
 
 TEXT_MAX: Final = 512
+INTEGER_MAX: Final = 2**63 - 1
 EXPECTED: Final = "cursor: expected the nextCursor of an answer to the same request"
 
 Position = TypeVar("Position", bound=msgspec.Struct)
@@ -27,6 +29,11 @@ def decode_cursor(text: str, shape: type[Position]) -> Position:
     if len(text) > TEXT_MAX:
         raise BadRequest(EXPECTED)
     try:
-        return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=shape)
-    except (ValueError, msgspec.DecodeError) as cause:
+        read = msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=shape)
+    except (ValueError, *UNPARSABLE) as cause:
         raise BadRequest(EXPECTED) from cause
+    # Stores know no larger integers, and positions hold numbers that are in a store.
+    numbers = (value for value in msgspec.structs.astuple(read) if isinstance(value, int))
+    if not all(-INTEGER_MAX <= number <= INTEGER_MAX for number in numbers):
+        raise BadRequest(EXPECTED)
+    return read

@@ -11,6 +11,7 @@ from mintscope.core.market.signals.fields import FIELDS, Field
 from mintscope.core.market.signals.rule import SignalKind
 from mintscope.edges.web.form import FormData, InvalidForm, sentence
 
+WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
 NAMES: Final = (
     "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
     "once",
@@ -71,7 +72,7 @@ def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]
     """Return what *kind* takes; what is no number goes into *errors*."""
     if kind is SignalKind.CHANGES_BY:
         window = values["window"]
-        if not (window.isascii() and window.isdigit()):
+        if not (window.isascii() and window.isdigit() and len(window) <= WINDOW_DIGITS_MAX):
             errors[""] = "Choose how far back it looks."
             return {}
         return {"percent": _number(values, "percent", errors), "window_s": int(window)}
