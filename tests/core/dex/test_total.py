@@ -354,6 +354,10 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
         raydium(short(GIVEN, accounts=1), TAKEN).raw(),
         QuarantineReason.TRUNCATED_INSTRUCTION,
     ),
+    "cut batch": (
+        raydium(GIVEN, TAKEN, Ix(GIVEN.program, ["user a"], b"\xff\x01\x02\x09")).raw(),
+        QuarantineReason.MALFORMED_BATCH,
+    ),
     "cut lamports": (
         raydium(GIVEN, TAKEN, short(lamports(USER, "x", 1), data=11)).raw(),
         QuarantineReason.TRUNCATED_INSTRUCTION,

@@ -71,6 +71,20 @@ def with_fee(source: str, mint: str, target: str, amount: int, fee: int) -> Ix:
     return Ix(SPL_2022, [source, mint, target, "authority"], data)
 
 
+def batch(*calls: Ix, program: str = SPL) -> Ix:
+    """Many instructions of a token program in one; what they call, the batch calls."""
+    data = b"".join(bytes([len(ix.accounts), len(ix.data)]) + ix.data for ix in calls)
+    accounts = [account for ix in calls for account in ix.accounts]
+    return Ix(program, accounts, b"\xff" + data, [below for ix in calls for below in ix.calls])
+
+
+def hooked(moved: Ix, *calls: Ix, hook: str = "hook program") -> Ix:
+    """*moved*, a transfer of Token-2022, with its hook: a program that makes *calls* itself."""
+    execute = bytes.fromhex("692565c54bfb661a") + moved.data[1:9]  # spl-transfer-hook-interface
+    below = Ix(hook, [*moved.accounts, "extra metas"], execute, list(calls))
+    return Ix(SPL_2022, [*moved.accounts, "extra metas", hook], moved.data, [below])
+
+
 def lamports(source: str, target: str, amount: int) -> Ix:
     return Ix(SYSTEM, [source, target], b"\x02\0\0\0" + u64(amount))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mintscope.base.transaction import Transaction, UnreadableTransaction
-from mintscope.core.dex import base58, trace, unlisted
+from mintscope.core.dex import base58, batch, trace, unlisted
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import UNKNOWN
@@ -96,5 +96,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
             others = call.program.no_swaps
             if others and (head in others or head[:1] in others):
                 return []
-            return unlisted.read(call, token_accounts)
+    call.tokens = batch.expand(call.tokens)
+    if legs is None:
+        return unlisted.read(call, token_accounts)
     return [] if read is None else read(call, legs, token_accounts)

@@ -17,6 +17,7 @@ class QuarantineReason(StrEnum):
     UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction
     BAD_BASE58 = "bad_base58"
     TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout
+    MALFORMED_BATCH = "malformed_batch"  # cut short, or of more accounts than it was given
     TRUNCATED_EVENT = "truncated_event"
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint nothing tells
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another

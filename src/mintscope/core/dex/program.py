@@ -29,7 +29,11 @@ class Leg:
 
 
 class Call(msgspec.Struct, gc=False):
-    """One call of a program, with what moved under it and under no DEX deeper down."""
+    """One call of a program, with what moved under it and under no DEX deeper down.
+
+    tokens   instructions of the token programs; readers get those of a batch one by one, and the
+             data of all as bytes
+    """
 
     program: "Program"
     instruction: Instruction

@@ -17,7 +17,7 @@ from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
 from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.base.transaction import Instruction, TokenBalance, Transaction
-from mintscope.core.dex import base58
+from mintscope.core.dex import base58, batch
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
 SPL: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
@@ -64,6 +64,7 @@ class TokenAccounts:
     __slots__ = (
         "_is_complete",
         "_keys",
+        "_tokens",
         "_transaction",
         "book",
         "index",
@@ -77,6 +78,7 @@ class TokenAccounts:
         self._keys: Sequence[str] = keys if isinstance(keys[0], str) else Texts(keys)
         self._transaction = transaction
         self._is_complete = False
+        self._tokens: Sequence[Instruction] | None = None
         self.index = transaction.index
         self.inner = {x.index: x.instructions for x in transaction.inner or ()}
         signature = transaction.signature
@@ -143,16 +145,22 @@ class TokenAccounts:
                     return data[at]
         return None
 
-    def _token_instructions(self) -> Iterator[Instruction]:
-        """Yield every instruction of the token programs, at any depth."""
-        tokens = {i for i, key in enumerate(self._transaction.keys) if key in SPL_PROGRAMS}
-        for instruction in self._transaction.instructions:
-            if instruction.program_id_index in tokens:
-                yield instruction
-        for called in self.inner.values():
-            for instruction in called:
-                if instruction.program_id_index in tokens:
-                    yield instruction
+    def _token_instructions(self) -> Sequence[Instruction]:
+        """Return every instruction of the token programs, at any depth, in order of execution.
+
+        Those of a batch stand one by one; a malformed batch stays as it is.
+        """
+        if self._tokens is None:
+            programs = {i for i, key in enumerate(self._transaction.keys) if key in SPL_PROGRAMS}
+            found: list[Instruction] = []
+            for position, instruction in enumerate(self._transaction.instructions):
+                if instruction.program_id_index in programs:
+                    found.append(instruction)
+                if position in self.inner:
+                    called = self.inner[position]
+                    found += [one for one in called if one.program_id_index in programs]
+            self._tokens = batch.expand_readable(found)
+        return self._tokens
 
     def _openings(self) -> Iterator[TokenBalance]:
         """Yield every token account that the transaction initialised."""

@@ -2,6 +2,8 @@
 
 A transfer belongs to the innermost DEX above it.  Directly under a router it
 belongs to none: commissions, tips and the user's own deposits pass there.
+Below a transfer of Token-2022 runs the hook of its mint: a program of the
+issuer, whose own transfers belong to none either.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -119,9 +121,13 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 found.append(call)
             height = at
             frames.append((height, program, call))
-        elif call is not None:
-            if role is TOKEN_2022:
+        elif role is TOKEN_2022:
+            if call is not None:
                 call.tokens.append(instruction)
                 call.token_2022 = True
-            elif role is LAMPORTS:
-                call.lamports.append(instruction)
+            if instruction.stack_height is not None:
+                # Below it runs the mint's transfer hook, whose moves are no part of the call.
+                height, program, call = at, role, None
+                frames.append((height, program, call))
+        elif role is LAMPORTS and call is not None:
+            call.lamports.append(instruction)

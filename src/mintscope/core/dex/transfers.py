@@ -5,7 +5,7 @@ the trader's side is turned around.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from mintscope.base.solana import WSOL
 from mintscope.base.transaction import Instruction
@@ -95,7 +95,7 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:
     """Return every transfer of tokens and lamports under *call*."""
     found: list[Move] = []
     for instruction in call.tokens:
-        data = data_of(instruction)
+        data: Any = instruction.data  # bytes, see Call
         shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
         if shape is not None:
             found.append(_move(data, shape, instruction.accounts, token_accounts))

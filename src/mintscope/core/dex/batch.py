@@ -1,0 +1,82 @@
+"""Batches of the token programs: many instructions in one, expanded here and nowhere else.
+
+Layout (instruction 255 of SPL Token since May 2026, and of Token-2022): byte ff, then for each
+instruction the number of its accounts u8, the length of its data u8, and the data.  The accounts
+of all of them stand one after another; any that are left over belong to none.
+"""
+
+from typing import Final
+
+from mintscope.base.transaction import Instruction
+from mintscope.core.dex.base58 import data_of, decode
+from mintscope.core.dex.outcome import QuarantineReason, Unreadable
+
+BATCH: Final = 0xFF
+FIRST_BYTE: Final = bytes([BATCH])
+HEADER_SIZE: Final = 2
+# A call carries at most 10 KiB; the shortest instruction takes a header and a byte.
+INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
+
+
+def expand(tokens: list[Instruction]) -> list[Instruction]:
+    """Return *tokens*, of the token programs, with every batch replaced by what it holds.
+
+    The same list if there is none, which is nearly always.  All hold bytes from then on.
+    Raises Unreadable for a batch that is cut short or asks for more accounts than it was given,
+    and for data that is not base58.
+    """
+    has_batch = False
+    for token in tokens:  # `data_of` would take as long as all the rest
+        data = token.data
+        if isinstance(data, str):
+            data = token.data = decode(data)
+        if data[:1] == FIRST_BYTE:
+            has_batch = True
+    if not has_batch:
+        return tokens
+    found: list[Instruction] = []
+    for token in tokens:
+        if data_of(token)[:1] == FIRST_BYTE:
+            _unpack(token, found)
+        else:
+            found.append(token)
+    return found
+
+
+def expand_readable(tokens: list[Instruction]) -> list[Instruction]:
+    """Return *tokens* as `expand` does, but those that cannot be read as they are."""
+    try:
+        return expand(tokens)
+    except Unreadable:
+        found: list[Instruction] = []
+        for token in tokens:
+            try:
+                found += expand([token])
+            except Unreadable:
+                found.append(token)
+        return found
+
+
+def _unpack(batch: Instruction, found: list[Instruction]) -> None:
+    """Add to *found* the instructions of *batch*, and of the batches in it.
+
+    Ends: lengths are bytes, so a batch in a batch is at most 255 long, and nests 84 levels more.
+    """
+    data, accounts = data_of(batch), batch.accounts
+    at, taken, size = 1, 0, len(data)
+    while True:
+        if at + HEADER_SIZE >= size or len(found) >= INSTRUCTIONS_MAX:
+            raise Unreadable(QuarantineReason.MALFORMED_BATCH)
+        first, taken = taken, taken + data[at]
+        start, at = at + HEADER_SIZE, at + HEADER_SIZE + data[at + 1]
+        if at == start or at > size or taken > len(accounts):
+            raise Unreadable(QuarantineReason.MALFORMED_BATCH)
+        one = Instruction(
+            accounts[first:taken], data[start:at], batch.program_id_index, batch.stack_height
+        )
+        if data[start] == BATCH:
+            _unpack(one, found)
+        else:
+            found.append(one)
+        if at == size:
+            return
