@@ -10,6 +10,7 @@ from mintscope.base.solana import WSOL
 from mintscope.core.dex import base58, transfers
 from mintscope.core.dex.base58 import data_of
 from mintscope.core.dex.events import FIELDS_AT, SELF_CALL, u64
+from mintscope.core.dex.moves import moves
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
 from mintscope.core.dex.token_accounts import TokenAccounts, address
@@ -81,12 +82,7 @@ def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
         return []
     mint, user = _address(event, 0), _address(event, USER)
     token_accounts.complete()
-    sides = {
-        side
-        for move in transfers.moves(call, token_accounts)
-        if move[2] == mint
-        for side in move[:2]
-    }
+    sides = {side for move in moves(call, token_accounts) if move[2] == mint for side in move[:2]}
     sides -= {user, *token_accounts.signers}
     curve = sides.pop() if len(sides) == 1 else None
     tail = event[FIELDS_AT + TAIL :]

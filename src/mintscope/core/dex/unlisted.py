@@ -12,17 +12,16 @@ from mintscope.base.primitives import PUBKEY_BYTES
 from mintscope.base.solana import STABLES
 from mintscope.core.dex import base58, events, pumpfun
 from mintscope.core.dex.events import FIELDS_AT, u64
+from mintscope.core.dex.moves import PARTIES, moves
 from mintscope.core.dex.outcome import Moved, QuarantineReason, Unlisted, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.dex.transfers import (
-    PARTIES,
     Exchange,
     changes_supply,
     exchange_of,
     exchanges_of,
     flow_of,
-    moves,
     swap_of,
 )
 from mintscope.core.market.swap import QUOTE_KIND, Swap
