@@ -36,6 +36,9 @@ class SetGauge(Gauge):
 
 
 CHAIN_SLOT: Final = SetGauge("mintscope_chain_slot", "Newest slot the chain's node told us of")
+SLOT_SECONDS: Final = SetGauge(
+    "mintscope_chain_slot_seconds", "Seconds a slot takes, measured over the last minutes"
+)
 INGEST_SLOT: Final = SetGauge("mintscope_ingest_slot", "Newest slot in the log")
 INGEST_LAG_S: Final = SetGauge(
     "mintscope_ingest_lag_s", "Age of the newest slot when it was applied"

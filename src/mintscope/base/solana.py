@@ -17,7 +17,6 @@ USDC: Final = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 USDT: Final = Mint("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
 STABLES: Final = frozenset({USDC, USDT})
 LAMPORTS_PER_SOL: Final = 1_000_000_000
-SLOT_S: Final = 0.267  # that mainnet takes for a slot, since September 2026
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):

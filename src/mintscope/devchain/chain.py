@@ -77,6 +77,7 @@ class Devchain:
         opens = UnixS(now // 1_000)
         self._traffic = Traffic(self.world, self._random, opens=opens)
         self._make_history(opens, history_days)
+        self.slot_s = SLOT_MS / 1_000  # of the blocks to come
         self.opened_slot: int = self.blockstore.tip
 
     @property

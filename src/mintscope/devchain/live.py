@@ -27,6 +27,7 @@ async def serve(
     grpc_address   `host:port` of its stream, None for none
     """
     chain.vm.clock = clock
+    chain.slot_s = slot_s
     server = uvicorn.Server(
         uvicorn.Config(
             chain.app,

@@ -184,9 +184,7 @@ async def test_one_absurd_newest_slot_of_a_node_keeps_no_later_block_back() -> N
 async def test_no_range_is_given_up_for_a_newest_slot_that_has_no_blocks() -> None:
     node = grown([absurd_head])
     seen: list[Any] = []
-    async with following(
-        node, Tip(Slot(50), node.blocks[50].blockhash), max_gap_slots=30
-    ) as updates:
+    async with following(node, Tip(Slot(50), node.blocks[50].blockhash), max_gap_s=30) as updates:
         async for update in updates:
             seen.append(update)
             if isinstance(update, Block) and update.slot == 59:

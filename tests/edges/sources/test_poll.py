@@ -171,12 +171,42 @@ async def test_the_poller_starts_where_it_is_told() -> None:
     for polling, first in [
         (Polling(start=Slot(7)), 7),
         (Polling(start="latest"), 19),
-        (Polling(start="latest", backfill_slots=4), 15),
-        (Polling(start="latest", backfill_slots=400), 0),
+        (Polling(start="latest", backfill_s=4), 15),
+        (Polling(start="latest", backfill_s=400), 0),
     ]:
         consumer = await follow(node_of(20), polling)
 
         assert consumer.chain[0][0] == first
+
+
+@pytest.mark.parametrize(("slot_s", "first"), [(0.1, 0), (0.2, 99), (0.4, 149), (0.8, 174)])
+async def test_seconds_are_turned_into_slots_at_the_pace_of_the_chain(
+    slot_s: float, first: int
+) -> None:
+    node = node_of(200)
+    node.slot_s = slot_s
+    polling = Polling(start="latest", backfill_s=20, max_gap_s=10)
+
+    fresh = await follow(node, polling)
+    tip = node.blocks[100]
+    late = await follow(node, polling, after=Tip(Slot(tip.slot), tip.blockhash))
+
+    assert fresh.chain[0][0] == first
+    is_given_up = 10 / slot_s < 99
+    assert bool(late.gaps) == is_given_up
+
+
+@pytest.mark.parametrize("is_timed", [True, False], ids=["by block times", "not at all"])
+async def test_a_node_without_samples_is_asked_for_the_times_of_blocks(*, is_timed: bool) -> None:
+    """Its blocks are a second apart; without times nothing is read back."""
+
+    node = node_of(200)
+    node.samples = False
+    node.timed = is_timed
+
+    consumer = await follow(node, Polling(start="latest", backfill_s=20))
+
+    assert consumer.chain[0][0] == (179 if is_timed else 199)
 
 
 async def test_a_history_of_few_blocks_over_many_slots_is_found() -> None:
@@ -373,7 +403,7 @@ async def test_slots_the_node_has_purged_are_a_gap_at_once() -> None:
 
 async def test_too_long_an_absence_is_not_caught_up() -> None:
     node = node_of(60)
-    polling = Polling(max_gap_slots=30, backfill_slots=5)
+    polling = Polling(max_gap_s=30, backfill_s=5)
 
     consumer = await follow(node, polling, after=Tip(Slot(9), "x"))
 

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.solana import WSOL, Gap
 from mintscope.edges.web.front.status import BooksStatus, MarketStatus, ServiceStatus
@@ -20,6 +23,7 @@ MARKET = MarketStatus(
     gap_count=0,
     gap_slots=0,
     gaps=[],
+    pace=Pace(0.25, 170.0),
 )
 
 
@@ -48,12 +52,25 @@ async def test_a_service_that_works(tmp_path: Path) -> None:
     assert "Everything works" in page
     assert "1 s old Slot 350,000,040" in page
     assert (
-        "4 blocks By its age, at the pace of mainnet; the newest final one is 32 slots older"
-        in page
+        "5 blocks By its age, at 250 ms a slot, as measured over the last minutes;"
+        " the newest final one is 32 slots older" in page
     )
     assert "25 h 0 min" in page
     assert "Every block since the beginning was read, of 32 tokens." in page
     assert "The operator issues credits." in page
+
+
+@pytest.mark.parametrize(("slot_s", "behind"), [(0.1, 12), (0.2, 6), (0.4, 3), (0.8, 1)])
+async def test_blocks_behind_are_counted_at_the_pace_of_the_chain(
+    tmp_path: Path, slot_s: float, behind: int
+) -> None:
+    page = await shown(tmp_path, market=MARKET._replace(pace=Pace(slot_s, 170.0)))
+    assert f"{behind} block" in page
+    assert f"at {slot_s * 1000:.0f} ms a slot" in page
+
+
+async def test_blocks_behind_are_not_known_before_the_pace_is(tmp_path: Path) -> None:
+    assert "Behind the chain Not known." in await shown(tmp_path, market=MARKET._replace(pace=None))
 
 
 async def test_gaps_and_old_data(tmp_path: Path) -> None:

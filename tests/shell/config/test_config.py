@@ -430,26 +430,3 @@ def test_the_least_retention_allowed_is_enough_to_load_a_mint() -> None:
             Timeframe.H1: 1 * 86_400,
         }
     )
-
-
-def test_settings_that_counted_slots_are_read_as_seconds_with_a_warning(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (folder / "mintscope.toml").write_text("[chain]\nbackfill_slots = 1500\n")
-    monkeypatch.setenv("MINTSCOPE_CHAIN__MAX_GAP_SLOTS", "216000")
-
-    with pytest.warns(FutureWarning) as told:
-        chain = load().config.chain
-
-    assert (chain.backfill_s, chain.max_gap_s) == (600, 86_400)
-    assert [str(each.message) for each in told] == [
-        "chain.backfill_slots is now chain.backfill_s, in seconds: read as 600",
-        "chain.max_gap_slots is now chain.max_gap_s, in seconds: read as 86400",
-    ]
-
-
-@pytest.mark.parametrize("line", ["backfill_slots = -1", 'backfill_slots = "x"', "max_gap_slot=1"])
-def test_an_old_setting_that_cannot_be_read_is_refused(folder: Path, line: str) -> None:
-    (folder / "mintscope.toml").write_text(f"[chain]\n{line}\n")
-
-    assert len(problems()) == 1

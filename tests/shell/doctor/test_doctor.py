@@ -85,6 +85,7 @@ def healthy(time: int) -> dict[str, Any]:
         "getGenesisHash": MAINNET,
         "getSlot": 7,
         "getBlockTime": time,
+        "getRecentPerformanceSamples": [{"numSlots": 300, "samplePeriodSecs": 60}],
         "getBlock": block,
     }
 
@@ -105,8 +106,9 @@ def test_a_healthy_node_is_ok() -> None:
     with node(**healthy(SystemClock().now() // 1000)) as url:
         findings = chain_findings(url)
 
-    assert levels(findings) == [Level.OK, Level.OK, Level.OK]
+    assert levels(findings) == [Level.OK] * 4
     assert findings[0].what.endswith("is up, mainnet")
+    assert findings[2].what == "pace: 200 ms a slot, over the last 60 s"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,7 @@ def test_a_healthy_node_is_ok() -> None:
         ({"getBlockTime": 4_000_000_000}, "s behind block 7"),
         ({"getBlockTime": None}, "gives no time"),
         ({"getBlock": None}, "has no block 7"),
+        ({"getRecentPerformanceSamples": []}, "cannot tell how long a slot takes"),
     ],
 )
 def test_an_ailing_node_is_warned_of(answers: dict[str, Any], expected: str) -> None:

@@ -9,21 +9,25 @@ import pytest
 from pydantic import SecretStr
 from typing_extensions import override
 
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.shell.cli.doctor.finding import Level
-from mintscope.shell.cli.doctor.node import _plan, _reasons, check_node
+from mintscope.shell.cli.doctor.node import _history, _plan, _reasons, check_node
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.sources.node_watch import NodeWatch
 
 
-def watched(*took_s: float, behind: int = 0, failures: tuple[str, ...] = ()) -> NodeWatch:
+def watched(
+    *took_s: float, behind: int = 0, failures: tuple[str, ...] = (), slot_s: float = 0.2
+) -> NodeWatch:
     return NodeWatch(
         genesis_hash="g",
         version=1,
         first_available=Slot(0),
         start=Slot(1_000_000),
         head=Slot(1_000_100),
+        pace=Pace(slot_s, 300.0),
         seconds=30.0,
         took_s=list(took_s),
         behind=behind,
@@ -35,7 +39,19 @@ def watched(*took_s: float, behind: int = 0, failures: tuple[str, ...] = ()) -> 
     ("watch", "reason"),
     [
         (watched(), "it gave no block"),
-        (watched(*[3.0] * 9), "expected 3.75 blocks/s; was 3.33 blocks/s with 10 in flight"),
+        (
+            watched(*[1.5] * 9, slot_s=0.1),
+            "expected 10.00 blocks/s; was 6.67 blocks/s with 10 in flight",
+        ),
+        (watched(*[3.0] * 9), "expected 5.00 blocks/s; was 3.33 blocks/s with 10 in flight"),
+        (
+            watched(*[5.0] * 9, slot_s=0.4),
+            "expected 2.50 blocks/s; was 2.00 blocks/s with 10 in flight",
+        ),
+        (
+            watched(*[9.0] * 9, slot_s=0.8),
+            "expected 1.25 blocks/s; was 1.11 blocks/s with 10 in flight",
+        ),
         (watched(0.1, behind=9), "it ended 9 blocks behind"),
         (watched(0.1, failures=("HTTP 429",)), "1 requests without an answer (HTTP 429)"),
     ],
@@ -44,13 +60,29 @@ def test_a_node_that_will_not_do_is_told_why(watch: NodeWatch, reason: str) -> N
     assert reason in _reasons(watch, 10)
 
 
-def test_a_node_that_holds_the_pace_will_do() -> None:
-    assert _reasons(watched(*[2.6] * 90, 9.0, behind=8), 10) == []
+@pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8])
+def test_a_node_that_holds_the_pace_will_do(slot_s: float) -> None:
+    assert _reasons(watched(*[9.7 * slot_s] * 90, 30.0, behind=8, slot_s=slot_s), 10) == []
+
+
+def test_a_node_that_does_not_tell_its_pace_is_judged_by_the_rest() -> None:
+    watch = watched(*[3.0] * 9)
+    watch.pace = None
+    assert _reasons(watch, 10) == []
+    assert "slots" in _history(watch).what
+    assert _history(watch).level is Level.WARN
+
+
+@pytest.mark.parametrize(("slot_s", "days"), [(0.1, 11.6), (0.2, 23.1), (0.4, 46.3), (0.8, 92.6)])
+def test_history_is_counted_in_days_of_the_chain(slot_s: float, days: float) -> None:
+    watch = watched(0.1, slot_s=slot_s)
+    watch.head = Slot(10_000_000)
+    assert f"reaches back {days} days" in _history(watch).what
 
 
 def test_a_plan_that_ends_before_the_month_is_told() -> None:
     watch = watched(*[0.1] * 112)
-    watch.calls = 30 * 7  # a block and two questions for what is new, 3.75 times a second
+    watch.calls = 30 * 7
     (enough,) = _plan(100_000_000, watch)
     (short,) = _plan(10_000_000, watch)
     assert (enough.level, short.level) == (Level.OK, Level.WARN)
@@ -69,7 +101,7 @@ def test_calls_are_those_that_were_counted() -> None:
     watch.calls = 300
     (counted,) = _plan(None, watch)
 
-    assert counted.what.startswith("calls: 300 in 30 s; about 1,187,")
+    assert counted.what.startswith("calls: 300 in 30 s; about 1,296,")
 
 
 def test_a_node_is_asked_what_it_runs(tmp_path: Path) -> None:

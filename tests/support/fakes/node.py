@@ -44,6 +44,9 @@ class FakeNode:
     unlisted      slots that getBlocks leaves out
     unfetchable   error codes for slots that getBlock has, and will not give
     ghosts        dead blocks still given at `confirmed`
+    slot_s        its pace, as it tells it
+    samples       it offers getRecentPerformanceSamples
+    timed         it tells the times of blocks
     faults        spoils the answer to the n-th request; None or past the end: an honest answer
     on_request    called before each answer; a test lets time pass here
     """
@@ -61,6 +64,9 @@ class FakeNode:
     unfetchable: dict[int, int] = field(default_factory=dict)
     ghosts: dict[int, FakeBlock] = field(default_factory=dict)
     made: int = 0
+    slot_s: float = 1.0
+    samples: bool = True
+    timed: bool = True
 
     def grow(self, count: int = 1, skip: int = 0) -> None:
         """Add *count* blocks, each *skip* slots after the one before."""
@@ -106,6 +112,11 @@ class FakeNode:
             return reply(error={"code": error.code, "message": str(error)})
         return reply(result=result)
 
+    def getRecentPerformanceSamples(self, limit: int) -> list[dict[str, int]]:  # noqa: N802
+        if not self.samples:
+            raise RpcError(-32601, "Method not found")
+        return [{"numSlots": round(60 / self.slot_s), "samplePeriodSecs": 60}][:limit]
+
     def _view(self, options: dict[str, Any]) -> list[FakeBlock]:
         final = options["commitment"] == "finalized"
         return self.blocks[: self.final_count] if final else self.blocks
@@ -145,8 +156,8 @@ class FakeNode:
     def getHealth(self) -> str:  # noqa: N802
         return "ok"
 
-    def getBlockTime(self, slot: int) -> int:  # noqa: N802
-        return 1_700_000_000 + slot
+    def getBlockTime(self, slot: int) -> int | None:  # noqa: N802
+        return 1_700_000_000 + slot if self.timed else None
 
 
 def reply(**answer: Any) -> httpx.Response:

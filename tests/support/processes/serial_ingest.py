@@ -14,7 +14,7 @@ from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.wiring.decoding import decoder
 from support.scenes.stores import market_in
 
-POLLING = Polling(start="first", backfill_slots=0)
+POLLING = Polling(start="first", backfill_s=0)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ SLOT_SKIPPED: Final = -32007
 LONG_TERM_SLOT_SKIPPED: Final = -32009
 RANGE_MAX: Final = 500_000
 
+SAMPLE_S: Final = 60
+SAMPLES_MAX: Final = 720
+
 _Slot = Natural
 
 
@@ -36,6 +39,7 @@ class Chain(Protocol):
     genesis_hash: str
     blockstore: Blockstore
     opened_slot: int
+    slot_s: float
     vm: Vm
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
@@ -61,9 +65,26 @@ class BlockMethods:
                 "getBlocksWithLimit": self._blocks_with_limit,
                 "getFirstAvailableBlock": lambda: chain.blockstore.first,
                 "getGenesisHash": lambda: chain.genesis_hash,
+                "getRecentPerformanceSamples": self._samples,
                 "minimumLedgerSlot": lambda: chain.blockstore.first,
             }
         )
+
+    def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
+        """Answer samples of a minute each, newest first, at the pace of this chain."""
+        slots = round(SAMPLE_S / self._chain.slot_s)
+        count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
+        tip = self._blockstore.tip
+        return [
+            {
+                "slot": tip - number * slots,
+                "numSlots": slots,
+                "numTransactions": slots,
+                "numNonVoteTransactions": slots,
+                "samplePeriodSecs": SAMPLE_S,
+            }
+            for number in range(count)
+        ]
 
     def _time(self, slot: _Slot) -> int:
         return self._find(slot, "confirmed").time

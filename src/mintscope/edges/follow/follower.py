@@ -12,9 +12,10 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import InsufficientData, ServiceUnavailable, TokenNotFound
 from mintscope.base.metrics import LIVE_MINTS
+from mintscope.base.pace import Pace, PaceMeter
 from mintscope.base.primitives import Mint
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import Event, LogReader, LogTrimmed
+from mintscope.core.market.log import Appended, Event, LogReader, LogTrimmed
 from mintscope.core.market.report import ReadReport
 
 LOG = structlog.get_logger(__name__)
@@ -72,6 +73,7 @@ class Follower:
         self._slots = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: dict[Mint, asyncio.Task[ReadReport]] = {}
         self._observer: Observer | None = None
+        self._meter = PaceMeter()
 
     def observe(self, observer: Observer) -> None:
         """Tell *observer*, the only one, what is applied from now on."""
@@ -141,6 +143,10 @@ class Follower:
             return None
         return 0 if self._follows_files else max(0, self._clock.now() - self._market.time * 1000)
 
+    def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots, from those applied; None before there are some."""
+        return self._meter.pace
+
     def _report(self, mint: Mint) -> ReadReport:
         body = self._market.report(mint)
         slot, age_ms = self._market.slot, self.age_ms()
@@ -159,6 +165,8 @@ class Follower:
                     return False
                 for event in events:
                     self._market.apply(event)
+                    if isinstance(event, Appended):
+                        self._meter.note(event.header.slot, event.header.time)
                     if self._observer is not None:
                         self._observer.note(event)
         except LogTrimmed as reason:

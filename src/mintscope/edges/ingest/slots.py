@@ -11,10 +11,12 @@ from mintscope.base.metrics import (
     GAP_SLOTS,
     QUARANTINED,
     RETRACTED,
+    SLOT_SECONDS,
     SWAPS,
     UNKNOWN_INSTRUCTIONS,
     UNPRICED,
 )
+from mintscope.base.pace import PaceMeter
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import WSOL, Block, Finalized, Gap, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction
@@ -60,6 +62,7 @@ class Slots:
         self._decode_block = decode_block or _at_once(decode)
         self.deciding = deciding or DecidingPools()
         self._unknown: set[tuple[str, str]] = set()
+        self._meter = PaceMeter()
 
     @property
     def tip(self) -> Tip | None:
@@ -113,6 +116,7 @@ class Slots:
         )
         header = self._tail.header(block, samples)
         self._tail.append(header)
+        self._note_pace(header)
         deciding.begin(header.slot)
         priced = price_slot(swaps, _rate(header), partial(deciding.sets_price, time))
         for reason, count in priced.unpriced.items():
@@ -121,6 +125,12 @@ class Slots:
         changes.extend(unread[:UNREAD_PER_BLOCK_MAX])
         changes.extend(kinds.counted(header))
         return True
+
+    def _note_pace(self, header: SlotHeader) -> None:
+        self._meter.note(header.slot, header.time)
+        pace = self._meter.pace
+        if pace is not None:
+            SLOT_SECONDS.set(pace.slot_s)
 
     def _finalize(self, slot: Slot) -> Slot | None:
         final = self._tail.finalize(slot)

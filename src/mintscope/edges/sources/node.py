@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from mintscope.base.clock import Clock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block
 from mintscope.edges.sources.rpc import Commitment, Missing, RpcFailure
@@ -28,6 +29,10 @@ class Node(Protocol):
 
     async def genesis_hash(self) -> str:
         """Return the name of the cluster."""
+        ...
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if the node cannot tell."""
         ...
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
@@ -66,6 +71,12 @@ class PreferredNodes:
     async def genesis_hash(self) -> str:
         """Return the name of the cluster."""
         return await self._first(lambda node: node.genesis_hash())
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if no node can tell."""
+        return await self._first(
+            lambda node: node.pace(), is_enough=lambda answer: answer is not None
+        )
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
         """Return the slots from *first* to *last* said to have a block, ascending."""

@@ -12,8 +12,8 @@ from mintscope.base.primitives import Slot
 from mintscope.base.solana import Gap, Tip, Update
 from mintscope.edges.sources.lineage import Lineage, Position
 from mintscope.edges.sources.node import Node
-from mintscope.edges.sources.pace import Patience, Sleep
 from mintscope.edges.sources.rpc import Commitment, RpcRefused, Unreachable
+from mintscope.edges.sources.throttle import Patience, Sleep
 from mintscope.edges.sources.walk import OtherChain, Polling, Walk
 
 __all__ = ["OtherChain", "Poller", "Polling"]
@@ -93,10 +93,11 @@ class Poller:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None
         if head < after.slot:
             log.warning("node_behind_store", node_slot=head, store_slot=after.slot)
-        limit = self.polling.max_gap_slots
+        limit = await self._slots(self.polling.max_gap_s)
         if limit and head - after.slot > limit:
             await self._expect_blocks(head)
-            last = Slot(max(after.slot + 1, head - self.polling.backfill_slots - 1))
+            backfill = await self._slots(self.polling.backfill_s)
+            last = Slot(max(after.slot + 1, head - backfill - 1))
             reason = f"resumed {head - after.slot} slots behind, more than max_gap_s"
             return Lineage(Position(last, None)), Gap(Slot(after.slot + 1), last, reason)
         lineage = Lineage(Position(Slot(max(after.slot - OVERLAP_SLOTS, -1)), None))
@@ -109,10 +110,23 @@ class Poller:
         if not await self.rpc.blocks(first=first, last=head, commitment=Commitment.CONFIRMED):
             raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")
 
+    async def _slots(self, seconds: float) -> int:
+        """Return how many slots the chain makes in *seconds* at its pace of now.
+
+        0 if the node cannot tell its pace: then nothing is read back, and every gap is caught up.
+        """
+        if not seconds:
+            return 0
+        pace = await self.rpc.pace()
+        if pace is None:
+            log.warning("pace_unknown", settings="chain.backfill_s and chain.max_gap_s")
+            return 0
+        return pace.slots(seconds)
+
     async def _first(self, head: Slot) -> Slot:
         start = self.polling.start
         if start == "first":
             return await self.rpc.first_available()
         if start == "latest":
-            return Slot(max(head - self.polling.backfill_slots, 0))
+            return Slot(max(head - await self._slots(self.polling.backfill_s), 0))
         return start

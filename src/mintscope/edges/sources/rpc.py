@@ -11,6 +11,7 @@ Missing that says why, and that is only a hint (see `poll`).
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
@@ -23,16 +24,18 @@ from mintscope.base.clock import Clock
 from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.base.http import open_client, read_body
 from mintscope.base.metrics import RPC_REQUESTS
+from mintscope.base.pace import Pace, pace_between, pace_of_samples
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Endpoint, SourceError
 from mintscope.edges.sources.json_transactions import JsonTransactions
-from mintscope.edges.sources.pace import Pace, Sleep, Trouble, retry_after_s
+from mintscope.edges.sources.throttle import Sleep, Throttle, Trouble, retry_after_s
 from mintscope.edges.sources.wire import (
     ABSENCES,
     ACCOUNTS,
     BLOCK,
     CODES,
     HEADER,
+    SAMPLES,
     SLOT,
     SLOTS,
     SOFTWARE,
@@ -50,6 +53,9 @@ from mintscope.edges.sources.wire import (
 
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
+PERFORMANCE_SAMPLES: Final = 5  # of a minute each
+PACE_SLOTS: Final = 1_000  # between two blocks whose times tell the pace
+PACE_BLOCKS_MAX: Final = 20  # slots that may be skipped before one has a block
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Header)
@@ -104,7 +110,7 @@ class Rpc:
     ) -> None:
         self._endpoint = endpoint
         self._clock = clock
-        self._pace = Pace(clock, jitter, sleep)
+        self._throttle = Throttle(clock, jitter, sleep)
         self._version = AcceptedVersion(endpoint.max_transaction_version)
         try:
             self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
@@ -152,6 +158,35 @@ class Rpc:
         """Return when *slot* was made, None where the chain does not know."""
         answer = await self._call("getBlockTime", [slot], SLOT)
         return None if answer.result is None else UnixS(answer.result)
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if the node cannot tell.
+
+        From the chain's own samples of the last minutes; if the node keeps none, from the times of
+        two blocks some minutes apart.
+        """
+        with suppress(RpcFailure):  # not every provider offers it
+            params = [PERFORMANCE_SAMPLES]
+            answer = await self._call("getRecentPerformanceSamples", params, SAMPLES)
+            samples = answer.result or ()
+            pace = pace_of_samples((each.num_slots, each.sample_period_secs) for each in samples)
+            if pace is not None:
+                return pace
+        try:
+            head = await self.slot(Commitment.CONFIRMED)
+            first = await self._time_near(Slot(max(head - PACE_SLOTS, 0)))
+            last = await self._time_near(Slot(max(head - PACE_BLOCKS_MAX, 0)))
+        except RpcRefused:
+            return None
+        return None if first is None or last is None else pace_between(first, last)
+
+    async def _time_near(self, slot: Slot) -> tuple[Slot, UnixS] | None:
+        """Return the first slot from *slot* on that has a time, with it; None if none is near."""
+        for near in range(slot, slot + PACE_BLOCKS_MAX):
+            time = await self.block_time(Slot(near))
+            if time is not None:
+                return Slot(near), time
+        return None
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
         """Return the slots from *first* to *last* said to have a block, ascending."""
@@ -227,12 +262,12 @@ class Rpc:
         )
         trouble = Trouble("not asked")
         for attempt in range(self._endpoint.attempts_max):
-            await self._pace.wait(attempt)
+            await self._throttle.wait(attempt)
             try:
                 answer = await self._attempt(request, decoder)
             except Trouble as again:
                 trouble = again
-                self._pace.postpone(again.retry_after_s)
+                self._throttle.postpone(again.retry_after_s)
                 RPC_REQUESTS.labels(method, "retried").inc()
                 continue
             except RpcRefused as cause:

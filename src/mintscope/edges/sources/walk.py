@@ -15,7 +15,6 @@ from mintscope.base.solana import Block, Finalized, Gap, Update
 from mintscope.edges.sources.finality import Fate, Finality, Settled
 from mintscope.edges.sources.lineage import Fit, Lineage, Position
 from mintscope.edges.sources.node import Node
-from mintscope.edges.sources.pace import Sleep
 from mintscope.edges.sources.rpc import (
     BLOCKS_RANGE_MAX,
     Commitment,
@@ -24,6 +23,7 @@ from mintscope.edges.sources.rpc import (
     RpcRefused,
     Unreachable,
 )
+from mintscope.edges.sources.throttle import Sleep
 from mintscope.edges.sources.window import Answer, Window
 from mintscope.edges.sources.wire import Absence
 
@@ -43,18 +43,18 @@ class Polling:
     """How to follow.
 
     start            where to begin with nothing delivered yet: a slot, the oldest
-                     the node has, or *backfill_slots* below the newest
+                     the node has, or *backfill_s* before the newest
     gap_after_s      how long a block that must exist is asked for in vain before
                      its slots are given up
-    max_gap_slots    a resumption further behind is not caught up; 0: always caught up
+    max_gap_s        a resumption further behind is not caught up; 0: always caught up
     """
 
     start: Slot | Literal["latest", "first"] = "latest"
-    backfill_slots: int = 0
+    backfill_s: float = 0
     requests_in_flight: int = 10
     poll_interval_ms: int = 150
     gap_after_s: float = 120.0
-    max_gap_slots: int = 0
+    max_gap_s: float = 0
 
 
 class Walk:

@@ -80,6 +80,13 @@ class BlockWire(Header, frozen=True, rename="camel", kw_only=True):
     transactions: list[msgspec.Raw]
 
 
+class PerformanceSample(msgspec.Struct, rename="camel"):
+    """How many slots the chain made in some seconds, a minute as a rule."""
+
+    num_slots: int
+    sample_period_secs: float
+
+
 class Treatment(StrEnum):
     """What becomes of a request that a code answers.
 
@@ -162,6 +169,7 @@ SLOTS: Final = msgspec.json.Decoder(Answer[list[SlotNumber]])
 ACCOUNTS: Final = msgspec.json.Decoder(Answer[AccountsWire])
 TEXT: Final = msgspec.json.Decoder(Answer[str])
 SOFTWARE: Final = msgspec.json.Decoder(Answer[SoftwareWire])
+SAMPLES: Final = msgspec.json.Decoder(Answer[list[PerformanceSample]])
 HEADER: Final = msgspec.json.Decoder(Answer[Header])
 BLOCK: Final = msgspec.json.Decoder(Answer[BlockWire])
 VERSION_MAX: Final = 127  # the version of a transaction has seven bits

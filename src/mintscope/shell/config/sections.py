@@ -1,8 +1,8 @@
 """Every setting: its name with the unit, its default, its bounds, its meaning."""
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.shell.config import values
@@ -49,11 +49,6 @@ class ChainConfig(Section):
     it takes about 80 MB meanwhile."""
     max_transaction_version: int = Field(default=1, ge=0, le=127)
     """Newest transaction version to ask for; rises by itself where a block holds a newer one."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_old_names(cls, read: Any) -> Any:
-        return values.from_slots(read, ("backfill_slots", "max_gap_slots"))
 
 
 class ApiConfig(Section):

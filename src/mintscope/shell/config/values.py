@@ -1,13 +1,11 @@
 """What a single setting may be, and how the environment spells it."""
 
-import math
 import re
-import warnings
 from collections.abc import Sequence
 from decimal import Decimal
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
@@ -20,7 +18,6 @@ from mintscope.client.keypair import parse_keypair
 from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 
-OLD_SLOT_S: Final = 0.4  # what settings that counted slots took for one
 _HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
 PROGRAM: Final = re.compile(
     r"([a-z][a-z0-9_]{0,31}):([1-9A-HJ-NP-Za-km-z]{32,44})"
@@ -252,21 +249,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def from_slots(read: Any, names: Sequence[str]) -> Any:
-    """Return *read* with settings that counted slots, of 400 ms then, as seconds; warn of each.
-
-    names   of the old settings, ending in `_slots`; the new ones end in `_s`
-    """
-    if not isinstance(read, dict):
-        return read
-    for old in names:
-        new, count = f"{old.removesuffix('_slots')}_s", str(read.get(old, ""))
-        if new in read or not (count.isascii() and count.isdecimal()):
-            continue  # an old name that cannot be read is refused as an unknown setting
-        seconds = math.ceil(int(count) * OLD_SLOT_S)
-        read = {key: value for key, value in read.items() if key != old} | {new: seconds}
-        said = f"chain.{old} is now chain.{new}, in seconds: read as {seconds}"
-        warnings.warn(said, FutureWarning, stacklevel=2)
-    return read

@@ -1,7 +1,6 @@
 """`mintscope ingest`: the process that writes the market."""
 
 import asyncio
-import math
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -14,7 +13,7 @@ import structlog
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import StoreUnavailable
 from mintscope.base.primitives import MICRO_USD, Mint, Slot
-from mintscope.base.solana import SLOT_S, WSOL, Source
+from mintscope.base.solana import WSOL, Source
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.maintenance.memory import expect_batches
@@ -38,8 +37,6 @@ from mintscope.shell.wiring.storage.turn import turn
 from mintscope.shell.wiring.stores import Market, open_market
 
 __all__ = ["WrongChain", "run_ingest"]
-
-# Mainnet since October 2026.  Where slots are longer, more is read than was asked for.
 
 log = structlog.get_logger()
 
@@ -158,11 +155,11 @@ async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIter
     async with _node(chain, clock) as node:
         polling = Polling(
             start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
-            backfill_slots=math.ceil(chain.backfill_s / SLOT_S),
+            backfill_s=chain.backfill_s,
             requests_in_flight=chain.requests_in_flight,
             poll_interval_ms=chain.poll_interval_ms,
             gap_after_s=chain.gap_after_s,
-            max_gap_slots=math.ceil(chain.max_gap_s / SLOT_S),
+            max_gap_s=chain.max_gap_s,
         )
         if chain.source == "geyser":
             # Only here: grpcio and protobuf are an extra that others need not have.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.edges.sources.accounts.mint_facts import MINTS_A_CALL, Read, read_facts
 from mintscope.edges.sources.files import FileSource
@@ -51,6 +52,10 @@ class NodeProbe:
     async def newest_slot(self) -> Slot:
         """Return the newest confirmed slot."""
         return await self._rpc.slot(Commitment.CONFIRMED)
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if the node cannot tell."""
+        return await self._rpc.pace()
 
     async def block_time(self, slot: Slot) -> UnixS | None:
         """Return when *slot* was made, None where the chain does not know."""

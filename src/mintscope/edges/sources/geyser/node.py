@@ -4,6 +4,7 @@ import asyncio
 from typing import Final
 
 from mintscope.base.clock import Clock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block
 from mintscope.edges.sources.geyser.stream import Stream
@@ -64,6 +65,10 @@ class StreamedNode:
     async def genesis_hash(self) -> str:
         """Return the name of the cluster."""
         return await self._repairer.genesis_hash()
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if the repairer cannot tell."""
+        return await self._repairer.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
         """Return the slots from *first* to *last* said to have a block, ascending."""

@@ -18,7 +18,7 @@ from mintscope.base.yellowstone import geyser_pb2
 from mintscope.edges.sources.geyser.assembler import Assembler
 from mintscope.edges.sources.geyser.believable import Believable, slot_of
 from mintscope.edges.sources.geyser.shelf import Shelf
-from mintscope.edges.sources.pace import BACKOFF_S, BACKOFF_S_MAX
+from mintscope.edges.sources.throttle import BACKOFF_S, BACKOFF_S_MAX
 
 log = structlog.get_logger()
 

@@ -12,8 +12,8 @@ from mintscope.base.primitives import Signature, Slot, UnixS
 from mintscope.base.solana import Endpoint
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.edges.sources.json_transactions import read_transaction
-from mintscope.edges.sources.pace import Sleep, Trouble
 from mintscope.edges.sources.rpc import Commitment, Rpc, RpcFailure, RpcRefused, T, Unreachable
+from mintscope.edges.sources.throttle import Sleep, Trouble
 from mintscope.edges.sources.wire import Answer, SlotNumber
 
 LINES_MAX: Final = 1_000  # of getSignaturesForAddress

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple, TypeAlias
 
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixMs
-from mintscope.base.solana import SLOT_S, Gap
+from mintscope.base.solana import Gap
 from mintscope.base.time import SECOND_MS
 from mintscope.core.payments.books.invariants import Invariant
 from mintscope.edges.web.pages.page import Page, PageResponse
@@ -79,6 +80,7 @@ class MarketStatus(NamedTuple):
     slot, folded_slot   the newest block, and the newest that is final and in the list of tokens
     age_ms              of the newest block; None before the first
     gaps                the newest ones that are open, newest first; *gap_slots* are in all of them
+    pace                of the chain; None until some blocks have come
     """
 
     slot: Slot | None
@@ -88,11 +90,14 @@ class MarketStatus(NamedTuple):
     gap_count: int
     gap_slots: int
     gaps: Sequence[Gap]
+    pace: Pace | None = None
 
     @property
     def behind(self) -> int | None:
-        """How many blocks mainnet has made since, at its usual pace."""
-        return None if self.age_ms is None else int(self.age_ms / SECOND_MS / SLOT_S)
+        """How many blocks the chain has made since, at its pace; None if either is unknown."""
+        if self.age_ms is None or self.pace is None:
+            return None
+        return int(self.age_ms / SECOND_MS / self.pace.slot_s)
 
 
 class BooksStatus(NamedTuple):

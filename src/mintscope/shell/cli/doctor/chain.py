@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import SLOT_S, SourceError
+from mintscope.base.solana import SourceError
 from mintscope.shell.cli.config import shown
 from mintscope.shell.cli.doctor.finding import Finding, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
@@ -47,7 +48,9 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
             yield _cluster(where, health=await node.health(), genesis=await node.genesis_hash())
             head = await node.newest_slot()
             yield _clock(head, await node.block_time(head), clock)
-            yield _block(head, await node.probe_block(head), chain.requests_in_flight)
+            pace = await node.pace()
+            yield _pace(pace)
+            yield _block(head, await node.probe_block(head), chain.requests_in_flight, pace)
     except SourceError as error:
         if error.is_refusal:
             yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
@@ -87,10 +90,17 @@ def _clock(head: Slot, time: UnixS | None, clock: Clock) -> Finding:
     return ok(what)
 
 
-def _block(head: Slot, block: BlockProbe, in_flight: int) -> Finding:
+def _pace(pace: Pace | None) -> Finding:
+    if pace is None:
+        fix = "choose a node that answers getRecentPerformanceSamples or getBlockTime"
+        return warn("pace: the node cannot tell how long a slot takes", fix)
+    return ok(f"pace: {pace.slot_s * 1000:.0f} ms a slot, over the last {pace.over_s:.0f} s")
+
+
+def _block(head: Slot, block: BlockProbe, in_flight: int, pace: Pace | None) -> Finding:
     if block.absence is not None:
         return warn(f"blocks: the node has no block {head}: {block.absence}", "run doctor again")
     what = f"blocks: {block.transactions} transactions of slot {head} took {block.took_s:.2f} s"
-    if block.took_s > SLOT_S * in_flight:
+    if pace is not None and block.took_s > pace.slot_s * in_flight:
         return warn(what, "too slow to keep up: raise chain.requests_in_flight")
     return ok(what)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.solana import SLOT_S, SourceError
+from mintscope.base.solana import SourceError
 from mintscope.base.time import DAY_S
 from mintscope.shell.cli.config import shown
 from mintscope.shell.cli.doctor.chain import MAINNET
@@ -43,7 +43,11 @@ def check_node(config: Config, seconds: float, units_a_month: int | None) -> Ite
 
 
 def _history(watch: NodeWatch) -> Finding:
-    days = (watch.head - watch.first_available) * SLOT_S / DAY_S
+    slots = watch.head - watch.first_available
+    if watch.pace is None:
+        what = f"history: reaches back {slots:,} slots, to slot {watch.first_available}"
+        return warn(what, "the node cannot tell how long a slot takes")
+    days = watch.pace.seconds(slots) / DAY_S
     what = f"history: reaches back {days:.1f} days, to slot {watch.first_available}"
     return ok(what) if days >= 1 else warn(what, "a longer absence than that is a gap")
 
@@ -61,7 +65,7 @@ def _load(watch: NodeWatch) -> Finding:
 
 def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
     second = max(watch.seconds, 1e-9)
-    final = FINALITY_CALLS_A_SLOT * DAY_S / SLOT_S
+    final = 0 if watch.pace is None else FINALITY_CALLS_A_SLOT * watch.pace.slots(DAY_S)
     calls_a_day = max(round(watch.calls / second * DAY_S + final), 1)
     what = f"calls: {watch.calls} in {second:.0f} s; about {calls_a_day:,} a day, finality included"
     if units_a_month is None:
@@ -80,9 +84,9 @@ def _reasons(watch: NodeWatch, in_flight: int) -> Sequence[str]:
     if not watch.took_s:
         return [*reasons, "it gave no block"]
     a_second = in_flight / max(_share(watch.took_s, 0.5), 1e-9)
-    if a_second < 1 / SLOT_S:
-        pace = f"{a_second:.2f} blocks/s with {in_flight} in flight"
-        reasons.append(f"expected {1 / SLOT_S:.2f} blocks/s; was {pace}")
+    if watch.pace is not None and a_second * watch.pace.slot_s < 1:
+        was = f"{a_second:.2f} blocks/s with {in_flight} in flight"
+        reasons.append(f"expected {1 / watch.pace.slot_s:.2f} blocks/s; was {was}")
     if watch.behind > BEHIND_MAX:
         reasons.append(f"it ended {watch.behind} blocks behind")
     return reasons

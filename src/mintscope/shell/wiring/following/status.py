@@ -71,6 +71,7 @@ class StatusReader:
             gap_count=overview.gap_count,
             gap_slots=overview.gap_slots,
             gaps=gaps,
+            pace=self.follower.pace(),
         )
 
     async def _books(self) -> BooksStatus | None:

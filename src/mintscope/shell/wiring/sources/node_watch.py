@@ -9,6 +9,7 @@ import httpx
 from typing_extensions import override
 
 from mintscope.base.clock import Clock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure
@@ -24,6 +25,7 @@ class NodeWatch:
     seconds             how long it was watched
     version             newest transaction version in its blocks that it withheld at first
     first_available     oldest slot it has
+    pace                of the chain, as the node tells it; None if it cannot
     start, head         newest slot when the watch began and ended
     took_s              how long each block took
     raw_bytes           of the transactions, unpacked
@@ -39,6 +41,7 @@ class NodeWatch:
     start: Slot
     head: Slot
     software: str = ""
+    pace: Pace | None = None
     seconds: float = 0.0
     took_s: list[float] = field(default_factory=list)
     raw_bytes: int = 0
@@ -90,6 +93,7 @@ async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWa
             start=head,
             head=head,
             software=await _software(rpc),
+            pace=await rpc.pace(),
         )
         await _follow(rpc, chain, clock, seconds, watch)
         watch.version = rpc.newest_version

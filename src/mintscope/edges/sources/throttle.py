@@ -28,8 +28,8 @@ class Trouble(Exception):
         self.code = code
 
 
-class Pace:
-    """The pace of one client: a limit that a node names holds for all requests to it."""
+class Throttle:
+    """When one client may ask: a limit that a node names holds for all requests to it."""
 
     def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock
