@@ -399,4 +399,4 @@ def test_no_transaction_makes_the_machine_fall_over(changes: list[tuple[int, int
     with suppress(RpcError):
         SHARED.call("sendTransaction", text, {"encoding": "base64", "skipPreflight": True})
     SHARED.slots(1)
-    assert simulate(SHARED, SHARED.payment())["err"] is None
+    assert simulate(SHARED, SHARED.payment(), commitment="processed")["err"] is None

@@ -239,6 +239,7 @@ async def test_an_old_blockhash_is_refused_before_anything_is_sent(
 ) -> None:
     payment = await hasty.paid("POST", PURCHASE)
     world.slots(160)
+    world.moving.add("simulateTransaction")
 
     answer = await hasty.send("POST", PURCHASE, payment, key=KEY)
     assert answer.status_code == 402

@@ -45,7 +45,11 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> 
         "amount": "25000",
         "payTo": world.terms.pay_to,
         "maxTimeoutSeconds": 60,
-        "extra": {"feePayer": world.terms.fee_payer, "decimals": 6},
+        "extra": {
+            "feePayer": world.terms.fee_payer,
+            "decimals": 6,
+            "transactionVersions": [0],
+        },
     }
     assert set(demand["extensions"]) == {"payment-identifier", "bazaar"}
 

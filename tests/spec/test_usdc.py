@@ -72,6 +72,7 @@ async def test_the_402_offers_both_its_own_token_first(
             "feePayer": own["extra"]["feePayer"],
             "decimals": 6,
             "memo": usdc["extra"]["memo"],
+            "transactionVersions": [0],
         },
     }
     told = response.json()["error"]["details"]["accepts"]
@@ -186,6 +187,7 @@ async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(wo
                             "feePayer": world.terms.fee_payer,
                             "decimals": 6,
                             "memo": offer["extra"]["memo"],
+                            "transactionVersions": [0],
                         },
                     }
                 ],

@@ -59,6 +59,7 @@ CREDITS: Final = 10
 AMOUNT: Final = 25_000
 NOW: Final = UnixMs(1_700_000_000_000)
 EXPIRED: Final = 10**9
+SLOT_S: Final = 0.4
 DEPTH: Final = 8
 MUTANT_DEPTH: Final = 7
 SCHEDULES_MIN: Final = 20_000
@@ -179,12 +180,12 @@ class SteppedStore:
         return await self.world.store.begin(asked)
 
     async def resolve(
-        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs, again_ms: int
     ) -> Payment:
         await step()
         if message_hash not in self.world.store.rows:
             raise Violation("resolved without a row")
-        return await self.world.store.resolve(message_hash, evidence, now=now)
+        return await self.world.store.resolve(message_hash, evidence, now=now, again_ms=again_ms)
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         await step()
@@ -204,9 +205,12 @@ class SteppedChain:
 
     world: World
 
+    def offer(self) -> None:
+        return None
+
     async def simulate(self, _envelope: Envelope, _source: Pubkey) -> Simulated:
         await step()
-        return Simulated(balance_after=0, block_height=1)
+        return Simulated(balance_after=0, last_valid_height=183)
 
     async def broadcast(self, signed: Signed) -> None:
         await step()
@@ -312,6 +316,7 @@ def make_facilitator(build: Build, world: World) -> Any:
         clock=ManualClock(NOW),
         entropy=lambda count: b"e" * count,
         budget=Budget(),
+        slot_s=lambda: SLOT_S,
     )
 
 
@@ -349,6 +354,7 @@ class Run:
             store=SteppedStore(self.world),
             chain=SteppedChain(self.world),
             clock=self.world.clock,
+            slot_s=lambda: SLOT_S,
             on_unreadable=print,
         )
 
@@ -594,7 +600,7 @@ WALL_CLOCK_EXPIRY: Final = (
     "evidence = weigh(payment, sighting)\n",
     "evidence = weigh(payment, sighting) or Dead(height=EXPIRED)\n",
 )
-RESOLVE: Final = "await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())"
+RESOLVE: Final = "await self.store.resolve(name, evidence, now=now, again_ms=again_ms)"
 ANSWER_FROM_MEMORY: Final = (
     f"return {RESOLVE}",
     f"{RESOLVE}\n            return apply(payment, evidence)",

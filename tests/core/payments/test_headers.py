@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ from mintscope.core.payments.protocol.headers import (
     parse_identifier,
 )
 from mintscope.core.payments.protocol.refusal import RefusalReason
-from mintscope.core.payments.protocol.requirement import Requirement, Resource
+from mintscope.core.payments.protocol.requirement import RecentBlockhash, Requirement, Resource
 from support.scenes.payments.payment_build import TERMS
 
 REQUIREMENT: Final = Requirement(
@@ -81,9 +82,27 @@ def test_the_official_package_reads_our_demand() -> None:
         "amount": "112500",
         "payTo": TERMS.pay_to,
         "maxTimeoutSeconds": 60,
-        "extra": {"feePayer": TERMS.fee_payer, "decimals": 6, "memo": "m" * 32},
+        "extra": {
+            "feePayer": TERMS.fee_payer,
+            "decimals": 6,
+            "memo": "m" * 32,
+            "transactionVersions": [0],
+        },
     }
     assert len(REQUIRED) < 2048
+
+
+def test_a_demand_carries_a_blockhash_and_for_how_long_it_is_good() -> None:
+    recent = RecentBlockhash(blockhash="b" * 44, slot=7, last_valid_height=400_000_150)
+    requirement = msgspec.structs.replace(REQUIREMENT, recent=recent, max_timeout_s=30)
+    required = encode_required(requirement, origin="https://api.example", error="pay")
+    (accepted,) = decode_payment_required_header(required).accepts
+
+    assert accepted.max_timeout_seconds == 30
+    assert accepted.extra is not None
+    assert accepted.extra["recentBlockhash"] == "b" * 44
+    assert accepted.extra["lastValidBlockHeight"] == "400000150"
+    assert len(required) < len(REQUIRED) + 160  # two of them must fit what proxies let through
 
 
 def test_we_read_what_the_official_package_sends() -> None:

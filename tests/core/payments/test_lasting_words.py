@@ -24,6 +24,7 @@ def test_clients_tell_refusals_by_these_words() -> None:
     assert {reason.name: reason.value for reason in RefusalReason} == {
         "NO_MATCHING_REQUIREMENT": "no_matching_requirement",
         "DEMO": "demo_sells_nothing",
+        "VERSION": "transaction_version_not_supported",
         "UNDECODABLE": "transaction_undecodable",
         "TOO_LONG": "transaction_too_long",
         "NOT_CANONICAL": "transaction_not_canonical",

@@ -31,7 +31,6 @@ from mintscope.core.payments.outcome import (
 )
 from mintscope.core.payments.payment import (
     MISSED_BLOCKS,
-    VALID_BLOCKS,
     Dead,
     Landed,
     PaidReport,
@@ -46,7 +45,7 @@ from mintscope.core.payments.payment import (
 from mintscope.core.payments.protocol.envelope import Envelope, Signed, open_envelope
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
-from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.protocol.requirement import RecentBlockhash, Resource
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL, find_memo, transferred
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
@@ -76,7 +75,8 @@ AMOUNT: Final = 25_000
 KEY: Final = "the-secret-of-the-buyer"
 LANDED: Final = Landed(paid=AMOUNT, final=False)
 LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
-HEIGHT: Final = 1_000
+LAST: Final = 1_150  # the last block height that the payments of these tests are good for
+SLOT_S: Final = 0.4
 
 
 @dataclass
@@ -84,7 +84,7 @@ class ToldChain:
     """A chain that says what it is told to; None for a node that does not answer."""
 
     trial: Trial | None = field(
-        default_factory=lambda: Simulated(balance_after=10**9, block_height=HEIGHT)
+        default_factory=lambda: Simulated(balance_after=10**9, last_valid_height=LAST)
     )
     waited: Sighting | None = LANDED
     seen: Sighting | None = field(default_factory=lambda: Unseen(height=1))
@@ -92,7 +92,12 @@ class ToldChain:
     looks: int = 0
     lost: int = 0  # so many broadcasts reach no leader
     waits_s: list[float] = field(default_factory=list)
+    offered: RecentBlockhash | None = None
+    look_at: Callable[[], Sighting] | None = None  # what is seen, one look after the other
     hang: Callable[[], None] = lambda: None  # what happens while it takes a broadcast
+
+    def offer(self) -> RecentBlockhash | None:
+        return self.offered
 
     async def recent_blockhash(self) -> Hash:
         return Hash.default()
@@ -116,9 +121,10 @@ class ToldChain:
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         self.looks += 1
-        if self.seen is None:
+        seen = self.seen if self.look_at is None else self.look_at()
+        if seen is None:
             raise ChainUnavailable
-        return [self.seen] * len(signatures)
+        return [seen] * len(signatures)
 
 
 class World:
@@ -131,6 +137,7 @@ class World:
         self.drawn = 0
         self.aside: list[tuple[Signature, str]] = []
         self.recorded: bytes | None = None
+        self.slot_s = SLOT_S
 
     def entropy(self, count: int) -> bytes:
         self.drawn += 1
@@ -147,6 +154,7 @@ class World:
             clock=self.clock,
             entropy=self.entropy,
             budget=Budget(),
+            slot_s=lambda: self.slot_s,
         )
 
     def quoted(self, key: str | None = KEY, **changes: Any) -> Presented:
@@ -168,6 +176,7 @@ class World:
             store=self.store,
             chain=self.chain,
             clock=self.clock,
+            slot_s=lambda: self.slot_s,
             on_unreadable=lambda payment, why: self.aside.append((payment.signature, why)),
         )
 
@@ -207,18 +216,14 @@ def world() -> World:
     return World()
 
 
-async def test_a_payment_is_waited_for_until_its_blockhash_has_expired_everywhere(
-    world: World,
-) -> None:
-    """150 blocks, and 32 for nodes that stand at different heights."""
+async def test_a_payment_is_pending_for_as_long_as_its_blockhash_is_good(world: World) -> None:
     world.chain.waited = None
     pending = await world.buy(world.quoted())
     assert isinstance(pending, Unresolved)
-    last = HEIGHT + 182
 
-    assert pending.payment.last_valid_height == HEIGHT + VALID_BLOCKS == last
-    assert weigh(pending.payment, Unseen(height=last)) is None
-    assert weigh(pending.payment, Unseen(height=last + 1)) == Dead(height=last + 1)
+    assert pending.payment.last_valid_height == LAST
+    assert weigh(pending.payment, Unseen(height=LAST)) is None
+    assert weigh(pending.payment, Unseen(height=LAST + 1)) == Dead(height=LAST + 1)
     assert weigh(replace(pending.payment, last_valid_height=-1), Unseen()) == Dead(height=0)
     assert MISSED_BLOCKS == 32
 
@@ -253,6 +258,64 @@ async def test_a_node_that_hangs_uses_up_the_time_of_its_buyer(world: World) -> 
 
     assert isinstance(await world.buy(world.quoted()), Unresolved)
     assert world.chain.waits_s == [4, 8, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("slot_s", "alive_s", "last_s"),
+    [(0.1, 15, 60), (0.2, 30, 60), (0.4, 60, 60), (0.8, 60, 60)],
+)
+async def test_an_answer_waits_for_the_life_of_a_blockhash_and_then_for_its_end(
+    world: World, slot_s: float, alive_s: float, last_s: float
+) -> None:
+    """At most a minute: then it is told that the payment is pending."""
+    world.slot_s, world.chain.lost = slot_s, 10**9
+
+    assert isinstance(await world.buy(world.quoted()), Unresolved)
+    waits_s, looks = world.chain.waits_s, world.chain.looks
+    assert waits_s[:4] == pytest.approx([alive_s * part / 15 for part in (1, 2, 4, 8)])
+    assert set(waits_s[4:]) <= {5 * slot_s}
+    assert sum(waits_s) == pytest.approx(last_s, abs=5 * slot_s)
+    assert looks == len(waits_s)  # each wait in vain ends with a look at the whole history
+
+
+async def test_a_payment_that_has_expired_is_refused_as_soon_as_that_is_final(
+    world: World,
+) -> None:
+    world.slot_s, world.chain.lost = 0.2, 10**9
+    payment, told = world.quoted(), iter([LAST - 9, LAST - 1, LAST, LAST, LAST, LAST + 1])
+    world.chain.look_at = lambda: Unseen(height=next(told))
+    outcome = await world.buy(payment)
+
+    assert outcome == Refused(RefusalReason.EXPIRED, world.row().signature)
+    assert world.chain.waits_s == [2, 4, 8, 16, 1, 1]
+    sent = len(world.chain.sent)
+    assert await world.buy(payment) == outcome
+    assert len(world.chain.sent) == sent
+
+
+async def test_a_dead_payment_that_is_sent_again_is_not_waited_for(world: World) -> None:
+    world.chain.waited = None
+    payment = world.quoted()
+    assert isinstance(await world.buy(payment), Unresolved)
+    sent = len(world.chain.sent)
+    world.chain.seen = Unseen(height=LAST + 1)
+
+    assert await world.buy(payment) == Refused(RefusalReason.EXPIRED, world.row().signature)
+    assert len(world.chain.sent) == sent
+    assert world.chain.waits_s == [4]
+
+
+@pytest.mark.parametrize(
+    ("slot_s", "max_timeout_s"), [(0.001, 1), (0.1, 15), (0.201, 31), (0.4, 60), (0.8, 60)]
+)
+async def test_a_requirement_says_for_how_long_a_payment_may_land(
+    world: World, slot_s: float, max_timeout_s: int
+) -> None:
+    recent = RecentBlockhash(blockhash="b" * 44, slot=7, last_valid_height=157)
+    world.slot_s, world.chain.offered = slot_s, recent
+    requirement = world.facilitator().require(RESOURCE, AMOUNT)
+
+    assert (requirement.max_timeout_s, requirement.recent) == (max_timeout_s, recent)
 
 
 async def test_a_payment_that_was_seen_is_not_broadcast_again(world: World) -> None:
@@ -337,22 +400,21 @@ async def test_a_report_whose_body_was_dropped_is_not_given_again(world: World) 
 
 
 @pytest.mark.parametrize(
-    ("trial", "age_ms", "outcome"),
+    ("trial", "outcome"),
     [
-        (None, 0, Unavailable(Obstacle.CHAIN)),
-        (TreasuryUnusable("frozen"), 0, Unavailable(Obstacle.TREASURY)),
-        (Rejected("custom", is_unfunded=True), 0, Refused(RefusalReason.INSUFFICIENT_FUNDS)),
-        (Rejected("custom"), 0, Refused(RefusalReason.SIMULATION)),
-        (Rejected("AlreadyProcessed"), 0, Refused(RefusalReason.SIMULATION)),
-        (UnknownBlockhash(), 44_999, Unavailable(Obstacle.NODE_BEHIND)),
-        (UnknownBlockhash(), 45_000, Refused(RefusalReason.BLOCKHASH)),
+        (None, Unavailable(Obstacle.CHAIN)),
+        (TreasuryUnusable("frozen"), Unavailable(Obstacle.TREASURY)),
+        (Rejected("custom", is_unfunded=True), Refused(RefusalReason.INSUFFICIENT_FUNDS)),
+        (Rejected("custom"), Refused(RefusalReason.SIMULATION)),
+        (Rejected("AlreadyProcessed"), Refused(RefusalReason.SIMULATION)),
+        (UnknownBlockhash(is_node_behind=True), Unavailable(Obstacle.NODE_BEHIND)),
+        (UnknownBlockhash(), Refused(RefusalReason.BLOCKHASH)),
     ],
 )
 async def test_what_would_fail_is_not_sent(
-    world: World, trial: Trial | None, age_ms: int, outcome: Outcome
+    world: World, trial: Trial | None, outcome: Outcome
 ) -> None:
     payment = world.quoted()
-    world.clock.advance(age_ms)
     world.chain.trial = trial
 
     assert await world.buy(payment) == outcome
@@ -392,10 +454,10 @@ async def test_what_would_fail_may_have_landed_before_a_restore(
         (None, Unavailable(Obstacle.CHAIN)),
     ],
 )
-async def test_a_node_behind_is_no_reason_to_doubt_a_young_payment(
+async def test_a_node_behind_is_no_reason_to_doubt_a_payment(
     world: World, seen: Sighting | None, outcome: Outcome
 ) -> None:
-    world.chain.trial, world.chain.seen = UnknownBlockhash(), seen
+    world.chain.trial, world.chain.seen = UnknownBlockhash(is_node_behind=True), seen
 
     assert await world.buy(world.quoted()) == outcome
 
@@ -682,7 +744,7 @@ class FullStore(MemoryPaymentStore):
     """A store that has no room for any outcome."""
 
     @override
-    async def resolve(self, *_: object, now: UnixMs) -> Payment:
+    async def resolve(self, *_: object, now: UnixMs, **__: object) -> Payment:
         assert now
         raise ServiceUnavailable
 
@@ -701,7 +763,7 @@ class StrictStore(MemoryPaymentStore):
     """A store whose books refuse every outcome."""
 
     @override
-    async def resolve(self, *_: object, now: UnixMs) -> Payment:
+    async def resolve(self, *_: object, now: UnixMs, **__: object) -> Payment:
         assert now
         raise Inconsistent("a balance would be negative")
 
@@ -725,4 +787,4 @@ def test_what_fits_a_packet_is_taken_apart() -> None:
         (1_232, RefusalReason.UNDECODABLE),
         (1_233, RefusalReason.TOO_LONG),
     ):
-        assert open_envelope(b"\xff" * size) == Refused(reason)
+        assert open_envelope(b"\x7f" * size) == Refused(reason)

@@ -395,6 +395,7 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
     "a flipped signature": (flipped_signature, RefusalReason.SIGNATURE),
     "trailing bytes": (lambda: recipe().build() + b"\0", RefusalReason.NOT_CANONICAL),
     "cut short": (lambda: recipe().build()[:-1], RefusalReason.UNDECODABLE),
+    "version 1": (lambda: b"\x81" + bytes(1300), RefusalReason.VERSION),
     "no bytes": (lambda: b"", RefusalReason.UNDECODABLE),
     "too many bytes": (lambda: bytes(1233), RefusalReason.TOO_LONG),
 }

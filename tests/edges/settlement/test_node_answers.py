@@ -12,6 +12,7 @@ from solders.signature import Signature as Ed25519
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.books.treasury import Arrivals
@@ -34,6 +35,11 @@ TREASURY: Final = str(TERMS.treasury)
 FINALIZED_HEIGHT: Final = 900
 FINALIZED_SLOT: Final = 1_000
 CONFIRMED_HEIGHT: Final = 931
+CONFIRMED_SLOT: Final = 1_032
+TIPS: Final = {
+    "finalized": {"absoluteSlot": FINALIZED_SLOT, "blockHeight": FINALIZED_HEIGHT, "epoch": 2},
+    "confirmed": {"absoluteSlot": CONFIRMED_SLOT, "blockHeight": CONFIRMED_HEIGHT, "epoch": 2},
+}
 
 
 def balance(index: int, amount: int, mint: str = MINT) -> dict[str, Any]:
@@ -83,11 +89,8 @@ class Node:
         method, params = question["method"], question["params"]
         self.asked.append((method, params))
         answer = self.answers.get(method)
-        if method == "getBlockHeight" and answer is None:
-            answer = CONFIRMED_HEIGHT
         if method == "getEpochInfo" and answer is None:
-            assert params == [{"commitment": "finalized"}]
-            answer = {"absoluteSlot": FINALIZED_SLOT, "blockHeight": FINALIZED_HEIGHT, "epoch": 2}
+            answer = TIPS[params[0]["commitment"]]
         if callable(answer):
             answer = answer(params)
         if isinstance(answer, httpx.Response):
@@ -102,6 +105,7 @@ def chain(node: Callable[[httpx.Request], httpx.Response]) -> RpcSettlement:
         Endpoint(url="http://node/"),
         terms=[TERMS],
         clock=ManualClock(UnixMs(0)),
+        pace=lambda: Pace(0.2, 60),
         transport=httpx.MockTransport(node),
         sleep=lambda seconds: asyncio.sleep(min(seconds, POLL_S)),
     )
@@ -221,8 +225,10 @@ def payment() -> Signed:
     return envelope().sign(FEE_PAYER)
 
 
-def simulated(err: Any, accounts: list[Any] | None) -> dict[str, Any]:
-    return {"context": {"slot": 1}, "value": {"err": err, "logs": [], "accounts": accounts}}
+def simulated(
+    err: Any, accounts: list[Any] | None, *, slot: int = CONFIRMED_SLOT
+) -> dict[str, Any]:
+    return {"context": {"slot": slot}, "value": {"err": err, "logs": [], "accounts": accounts}}
 
 
 def holding(amount: int) -> dict[str, Any]:
@@ -237,7 +243,7 @@ async def simulate(answer: Any) -> Trial:
 
 async def test_simulating() -> None:
     assert await simulate(simulated(None, [holding(77)])) == Simulated(
-        balance_after=77, block_height=CONFIRMED_HEIGHT
+        balance_after=77, last_valid_height=CONFIRMED_HEIGHT + 150
     )
     for answer in (
         simulated({"InstructionError": [2, {"Custom": 1}]}, None),
@@ -295,11 +301,11 @@ UNUSABLE: Final[dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-@pytest.mark.parametrize("method", ["simulateTransaction", "getBlockHeight", "sendTransaction"])
+@pytest.mark.parametrize("method", ["simulateTransaction", "getEpochInfo", "sendTransaction"])
 async def test_an_unusable_answer_is_an_outage(method: str, name: str) -> None:
     answers = {"simulateTransaction": simulated(None, [holding(7)]), "sendTransaction": "sig"}
     answer = UNUSABLE[name]
-    if name == "nothing" and method == "getBlockHeight":
+    if name == "nothing" and method == "getEpochInfo":
         answer = {"null": None}
     node = Node(**(answers | {method: answer}))
     async with chain(node) as settlement:
@@ -317,15 +323,15 @@ async def test_payments_that_come_together_ask_for_the_height_once() -> None:
     async with chain(node) as settlement:
         await asyncio.gather(*(settlement.simulate(envelope(), TERMS.treasury) for _ in range(5)))
 
-    assert [method for method, _ in node.asked].count("getBlockHeight") == 1
+    assert [method for method, _ in node.asked].count("getEpochInfo") == 1
 
 
 async def test_a_height_that_was_not_told_is_asked_for_again() -> None:
-    node = Node(simulateTransaction=simulated(None, [holding(77)]), getBlockHeight=busy())
+    node = Node(simulateTransaction=simulated(None, [holding(77)]), getEpochInfo=busy())
     async with chain(node) as settlement:
         with pytest.raises(ChainUnavailable):
             await settlement.simulate(envelope(), TERMS.treasury)
-        node.answers["getBlockHeight"] = CONFIRMED_HEIGHT
+        node.answers["getEpochInfo"] = TIPS["confirmed"]
         assert isinstance(await settlement.simulate(envelope(), TERMS.treasury), Simulated)
 
 
@@ -374,6 +380,7 @@ async def test_the_key_in_the_address_is_never_told() -> None:
         Endpoint(url="http://node/?api-key=secret"),
         terms=[TERMS],
         clock=ManualClock(UnixMs(0)),
+        pace=lambda: Pace(0.2, 60),
         transport=httpx.MockTransport(refuse),
     )
     with pytest.raises(ChainUnavailable) as outage:

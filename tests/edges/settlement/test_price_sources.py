@@ -96,6 +96,9 @@ class FakeChain:
         if answer is not None:
             raise answer
 
+    async def refresh_offer(self) -> None:
+        raise NotImplementedError
+
     async def lamports(self, wallet: Wallet) -> int:
         raise NotImplementedError(wallet)
 

@@ -32,6 +32,7 @@ from mintscope.core.payments.payment import Sighting
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 from mintscope.core.payments.protocol.headers import Presented
 from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.protocol.requirement import RecentBlockhash
 from mintscope.core.payments.settlement import Trial
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
@@ -63,6 +64,9 @@ class Freezing:
     chain: RpcSettlement
     place: Place = "begin"
     freeze: Freeze | None = None
+
+    def offer(self) -> RecentBlockhash | None:
+        return self.chain.offer()
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         trial = await self.chain.simulate(envelope, source)

@@ -189,6 +189,7 @@ async def _audited(data_dir: Path) -> Sequence[Violation]:
                 store=money.payments,
                 chain=cast(Settlement, chain),
                 clock=clock,
+                slot_s=lambda: 0.4,
                 on_unreadable=lambda payment, why: pytest.fail(f"{payment.signature}: {why}"),
             ),
             clock=clock,

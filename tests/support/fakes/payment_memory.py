@@ -146,14 +146,19 @@ class MemoryPaymentStore:
                 row.payment = replace(payment, purchase=PaidReport(body=b""))
 
     async def resolve(
-        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int = FINAL_AFTER_MS,
     ) -> Payment:
         row = self.rows.get(message_hash)
         if row is None:
             raise Inconsistent("no such payment")
         after = apply(row.payment, evidence)
         if after != row.payment:
-            row.lease_until = UnixMs(now + FINAL_AFTER_MS)
+            row.lease_until = UnixMs(now + again_ms)
             if after.state is not row.payment.state:
                 if self.fund_lamports is not None and after.reason is RefusalReason.EXPIRED:
                     self.fund_lamports += after.fee_lamports

@@ -6,16 +6,18 @@
     simulate  unsigned: would it succeed, and what is left in the payer's account?
     sign      in memory, because the row needs the signature; nothing signed leaves yet
     begin     durably pending, its signature known, reserved against the payer's others
-    broadcast and wait, for the chain alone: confirmed, and what arrived; again while not seen
+    broadcast and wait, for the chain alone: confirmed, and what arrived; again while not seen,
+              for as long as its blockhash lives; then look, so that the chain says that it is dead
     resolve   in the store; its answer, not our memory, decides what the client hears
 
 A process may die between any two of these: the reconciler goes on from the row.  After `begin`
 nothing is ever refused because of a lack of knowledge.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -23,6 +25,7 @@ from solders.keypair import Keypair
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.pace import BLOCKHASH_BLOCKS
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.audit import SERVICE
 from mintscope.core.payments import lost
@@ -38,12 +41,12 @@ from mintscope.core.payments.outcome import (
     not_simulated,
 )
 from mintscope.core.payments.payment import (
-    VALID_BLOCKS,
     Landed,
     PaidReport,
     Payment,
     Sighting,
     State,
+    UnreadablePayment,
     Unseen,
     weigh,
 )
@@ -68,9 +71,16 @@ from mintscope.core.payments.store import (
     KnownPayment,
     PaymentStore,
     PendingPayment,
+    final_after_ms,
 )
 
-PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # after each broadcast: 4 s of 60, 8, ...
+PATIENCE_PARTS: Final = (
+    1 / 15,
+    2 / 15,
+    4 / 15,
+    8 / 15,
+)  # of the blockhash's life, a broadcast each
+LOOK_SLOTS: Final = 5  # between two looks at a payment that can hardly land any more
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 
 
@@ -98,8 +108,10 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
 class Facilitator:
     """Takes payments; holds no state of its own.
 
-    also       terms of tokens that are taken beside the payment token
-    entropy    returns so many bytes from a cryptographic generator
+    also        terms of tokens that are taken beside the payment token
+    entropy     returns so many bytes from a cryptographic generator
+    slot_s      returns how long a slot takes now, as measured
+    patience_s  the most that an answer is held open
     """
 
     terms: Terms
@@ -111,6 +123,7 @@ class Facilitator:
     clock: Clock
     entropy: Callable[[int], bytes]
     budget: Budget
+    slot_s: Callable[[], float]
     patience_s: float = HELD_OPEN_S
     also: Sequence[Terms] = ()
 
@@ -118,13 +131,18 @@ class Facilitator:
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
     ) -> Requirement:
         """Quote *amount* atoms for *resource*, to the holder of *key*; of the payment token."""
-        return quote(
+        requirement = quote(
             self.secrets.quote,
             terms=terms or self.terms,
             resource=resource,
             amount=amount,
             now=self.clock.now(),
             nonce=self.entropy(NONCE_BYTES) if key is None else self.secrets.nonce(key),
+        )
+        return msgspec.structs.replace(
+            requirement,
+            max_timeout_s=min(max(ceil(self._life_s()), 1), HELD_OPEN_S),
+            recent=self.chain.offer(),
         )
 
     async def present(self, presented: Presented, demand: Demand) -> VerifiedPayment | Outcome:
@@ -196,7 +214,7 @@ class Facilitator:
                 paid_item(wanted, self.secrets, envelope.message_hash, key),
                 signature=signed.signature,
                 key_hash=self.secrets.key_hash(key, envelope.payer),
-                last_valid_height=trial.block_height + VALID_BLOCKS,
+                last_valid_height=trial.last_valid_height,
                 now=self.clock.now(),
             ),
             quote=candidate.verified.quote,
@@ -215,7 +233,7 @@ class Facilitator:
 
     async def _untried(self, candidate: VerifiedPayment, trial: Failing, wanted: Wanted) -> Outcome:
         """Say whose fault it is that the payment would fail now, unless it has landed before."""
-        why = not_simulated(trial, quote_age_ms=self.clock.now() - candidate.verified.quoted_at)
+        why = not_simulated(trial)
         is_lost = not isinstance(trial, TreasuryUnusable) and lost.may_be_lost(trial)
         found = await self.refuse(candidate, why) if is_lost else why
         return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
@@ -256,10 +274,10 @@ class Facilitator:
             return AlreadyUsed(Used.PAYMENT)
         if payment.state is State.ISSUED:
             return self._redeliver(payment, key)
+        if not payment.final:
+            payment = await self._look(payment)  # one that is dead is not waited for
         if payment.state is State.PENDING and envelope.lacks_only(self.fee_payer.pubkey()):
             payment = await self._send(payment, envelope.sign(self.fee_payer))
-        if not payment.final and payment.state is not State.ISSUED:
-            payment = await self._look(payment)
         return answer(payment, key, self.secrets)
 
     def _redeliver(self, payment: Payment, key: str) -> Outcome:
@@ -269,19 +287,39 @@ class Facilitator:
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
-        """Broadcast a pending payment and wait; again while it is unseen: a node may lose it."""
+        """Broadcast a pending payment and wait, until the chain says what becomes of it.
+
+        Again while its blockhash may live, since a node may lose it.  After each wait in vain
+        the whole history is searched: so death is told as soon as it is final.
+        """
         end_s = self.clock.monotonic_s() + self.patience_s
-        for part in PATIENCE_PARTS:
+        for pause_s in self._pauses_s(end_s):
             with suppress(ChainUnavailable):
                 await self.chain.broadcast(signed)
-            wait_s = min(part * self.patience_s, max(end_s - self.clock.monotonic_s(), 0.0))
+            left_s = max(end_s - self.clock.monotonic_s(), 0.0)
             try:
-                sighting = await self.chain.wait(payment.signature, patience_s=wait_s)
+                sighting = await self.chain.wait(payment.signature, patience_s=min(pause_s, left_s))
+                if isinstance(sighting, Unseen):
+                    (sighting,) = await self.chain.look([payment.signature])
             except ChainUnavailable:
                 return payment
-            if not isinstance(sighting, Unseen):
+            payment = await self._resolve(payment, sighting)
+            if payment.state is not State.PENDING or isinstance(sighting, UnreadablePayment):
                 break
-        return await self._resolve(payment, sighting)
+        return payment
+
+    def _life_s(self) -> float:
+        """Return for how long a blockhash is good from the block that made it, in seconds."""
+        return BLOCKHASH_BLOCKS * self.slot_s()
+
+    def _pauses_s(self, end_s: float) -> Iterator[float]:
+        """Return what is waited after each broadcast: more each time, then little until *end_s*."""
+        alive_s, look_s = min(self._life_s(), self.patience_s), LOOK_SLOTS * self.slot_s()
+        yield from (part * alive_s for part in PATIENCE_PARTS)
+        for _ in range(ceil((self.patience_s - alive_s) / look_s)):
+            if self.clock.monotonic_s() >= end_s:
+                return
+            yield look_s
 
     async def _look(self, payment: Payment) -> Payment:
         try:
@@ -294,7 +332,8 @@ class Facilitator:
         evidence = weigh(payment, sighting)
         if evidence is None:
             return payment
+        name, now, again_ms = payment.message_hash, self.clock.now(), final_after_ms(self.slot_s())
         try:
-            return await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())
+            return await self.store.resolve(name, evidence, now=now, again_ms=again_ms)
         except ServiceUnavailable:
             return payment  # still pending, as far as can be proven

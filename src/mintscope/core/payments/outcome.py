@@ -8,7 +8,6 @@ Unavailable    503            PAYMENT_UNAVAILABLE: this request sent nothing, ch
 """
 
 from enum import Enum, auto
-from typing import Final
 
 import msgspec
 
@@ -18,13 +17,9 @@ from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.settlement import Failing, Rejected, TreasuryUnusable, UnknownBlockhash
 from mintscope.core.payments.store import KeyTaken, Objection, Overdrawn, QuoteUsed, SalesClosed
 
-# A blockhash lives a minute and may be 13 s old when it is handed out: for a quote younger than
-# this it cannot have expired, so a node that does not know it is behind.
-BLOCKHASH_KNOWN_MS: Final = 45_000
-
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment has arrived and its purchase are handed out.
+    """The payment has arrived and its purchase is handed out.
 
     token          what it bought, in plain text, where it bought a new credit token
     redelivered    the answer had been made before, and was lost
@@ -64,7 +59,7 @@ class Obstacle(Enum):
     """Why no payment can be taken just now."""
 
     CHAIN = auto()
-    NODE_BEHIND = auto()  # it does not know a blockhash that cannot have expired yet
+    NODE_BEHIND = auto()  # it does not know the blockhash, and is short of what others know
     SALES_CLOSED = auto()
     TREASURY = auto()  # its token account takes no payments
     UNSETTLED = auto()  # it may have been sent before, and the chain does not say yet
@@ -92,7 +87,7 @@ def not_begun(why: Objection) -> Outcome:
             return Unavailable(Obstacle.SALES_CLOSED)
 
 
-def not_simulated(trial: Failing, *, quote_age_ms: int) -> Outcome:
+def not_simulated(trial: Failing) -> Outcome:
     """Say whose fault it is that the payment would not succeed now."""
     match trial:
         case TreasuryUnusable():
@@ -101,7 +96,7 @@ def not_simulated(trial: Failing, *, quote_age_ms: int) -> Outcome:
             return Refused(RefusalReason.INSUFFICIENT_FUNDS)
         case Rejected():
             return Refused(RefusalReason.SIMULATION)
-        case UnknownBlockhash() if quote_age_ms < BLOCKHASH_KNOWN_MS:
+        case UnknownBlockhash(is_node_behind=True):
             return Unavailable(Obstacle.NODE_BEHIND)
         case UnknownBlockhash():
             return Refused(RefusalReason.BLOCKHASH)

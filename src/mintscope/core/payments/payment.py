@@ -27,10 +27,7 @@ from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
 
-# A blockhash that was valid when the payment was simulated is valid for at most 150 more blocks;
-# the rest allows for nodes that stand at different heights.
-VALID_BLOCKS: Final = 150 + 32
-MISSED_BLOCKS: Final = 32  # finalized between two looks in vain, some 13 s
+MISSED_BLOCKS: Final = 32  # finalized between two looks in vain
 
 
 class State(StrEnum):

@@ -16,12 +16,12 @@ from mintscope.base.primitives import Signature, UnixMs
 from mintscope.base.time import HOUR_MS
 from mintscope.core.payments.payment import Payment, Sighting, State, UnreadablePayment, weigh
 from mintscope.core.payments.settlement import ChainUnavailable, Settlement
-from mintscope.core.payments.store import Inconsistent, PaymentStore
+from mintscope.core.payments.store import Inconsistent, PaymentStore, final_after_ms
 
-LEASE_MS: Final = 10_000  # between two looks at one payment
+LEASE_SLOTS: Final = 25  # between two looks at one payment
 APART_MS_MAX: Final = HOUR_MS  # between two looks at one that cannot be read
 BATCH: Final = 256  # signatures that one status request takes
-PAUSE_S: Final = 1.0
+PAUSE_SLOTS: Final = 2.5
 
 Pause = Callable[[float], Awaitable[None]]
 Alarm = Callable[[Payment, str], None]
@@ -31,6 +31,7 @@ Alarm = Callable[[Payment, str], None]
 class Reconciler:
     """Brings every payment to an end that the chain agrees with.
 
+    slot_s           returns how long a slot takes now, as measured
     on_unreadable    is told of each look at a payment that is there and cannot be understood,
                      or that the store refuses to move
     """
@@ -38,6 +39,7 @@ class Reconciler:
     store: PaymentStore
     chain: Settlement
     clock: Clock
+    slot_s: Callable[[], float]
     on_unreadable: Alarm
 
     async def run(self, pause: Pause, on_trouble: Callable[[Exception], None]) -> None:
@@ -48,12 +50,13 @@ class Reconciler:
                     pass
             except (ChainUnavailable, ServiceUnavailable) as trouble:
                 on_trouble(trouble)
-            await pause(PAUSE_S)
+            await pause(PAUSE_SLOTS * self.slot_s())
 
     async def once(self) -> int:
         """Look at the payments whose lease has ended; return how many there were."""
         now = self.clock.now()
-        payments = await self.store.lease(now=now, until=UnixMs(now + LEASE_MS), count_max=BATCH)
+        until = UnixMs(now + self._lease_ms())
+        payments = await self.store.lease(now=now, until=until, count_max=BATCH)
         await self._examine(payments)
         return len(payments)
 
@@ -89,8 +92,9 @@ class Reconciler:
         evidence = weigh(payment, sighting)
         if evidence is None:
             return
+        now, again_ms = self.clock.now(), final_after_ms(self.slot_s())
         try:
-            await self.store.resolve(payment.message_hash, evidence, now=self.clock.now())
+            await self.store.resolve(payment.message_hash, evidence, now=now, again_ms=again_ms)
         except Inconsistent as refusal:
             await self._set_aside(payment, str(refusal))
 
@@ -98,5 +102,8 @@ class Reconciler:
         """Raise the alarm, and look again after as long as this has lasted."""
         self.on_unreadable(payment, why)
         now = self.clock.now()
-        apart_ms = min(max(now - payment.begun_at, LEASE_MS), APART_MS_MAX)
+        apart_ms = min(max(now - payment.begun_at, self._lease_ms()), APART_MS_MAX)
         await self.store.postpone(payment.message_hash, until=UnixMs(now + apart_ms))
+
+    def _lease_ms(self) -> int:
+        return int(LEASE_SLOTS * self.slot_s() * 1000)

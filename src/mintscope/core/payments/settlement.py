@@ -10,6 +10,7 @@ from solders.pubkey import Pubkey
 from mintscope.base.primitives import Mint, Signature, Wallet
 from mintscope.core.payments.payment import Sighting
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
+from mintscope.core.payments.protocol.requirement import RecentBlockhash
 
 
 class ChainUnavailable(Exception):
@@ -23,12 +24,13 @@ class Unintelligible(ChainUnavailable):
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction would succeed now.
 
-    balance_after    atoms left in the payer's account
-    block_height     of the chain, at most some seconds older than what it was simulated on
+    balance_after        atoms left in the payer's account
+    last_valid_height    above this block height it can never land: its blockhash was known where
+                         it was simulated, so it is at most BLOCKHASH_BLOCKS good from there on
     """
 
     balance_after: int
-    block_height: int
+    last_valid_height: int
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -48,8 +50,15 @@ class TreasuryUnusable(msgspec.Struct, frozen=True):
     why: str
 
 
-class UnknownBlockhash:
-    """The node does not know the transaction's blockhash: it has expired, or the node is behind."""
+class UnknownBlockhash(msgspec.Struct, frozen=True):
+    """The node does not know the transaction's blockhash.
+
+    is_node_behind    the node is short of a slot that was known when the payment came, or has
+                      named this blockhash itself: it may be good.  False: it has expired, or no
+                      block ever had it
+    """
+
+    is_node_behind: bool = False
 
 
 Failing = Rejected | UnknownBlockhash | TreasuryUnusable
@@ -58,6 +67,9 @@ Trial = Simulated | Failing
 
 class Settlement(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+
+    def offer(self) -> RecentBlockhash | None:
+        """Return a young blockhash for a 402; None if none is known.  Asks nothing."""
 
     async def recent_blockhash(self) -> Hash:
         """Return a blockhash that a payment may name from now on, as confirmed."""
@@ -80,6 +92,9 @@ class PaymentChain(Protocol):
 
     Raises ChainUnavailable from every verb; every verb ends within its own time limit.
     """
+
+    async def refresh_offer(self) -> None:
+        """Ask for a newer blockhash to offer with 402s."""
 
     async def expect_usable(self, asset: Mint | None = None) -> None:
         """Compare a token that payments are taken in, and its treasury, with the terms.

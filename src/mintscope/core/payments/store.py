@@ -14,10 +14,16 @@ from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 
 LEASE_MS_MAX: Final = 2 * HOUR_MS  # a longer one was given before the clock was set back
-FINAL_AFTER_MS: Final = 15_000  # how long after a resolution its finality is looked for
+FINAL_AFTER_SLOTS: Final = 40  # after a resolution its finality is looked for
+FINAL_AFTER_MS: Final = 15_000  # likewise, where nothing has measured the pace
 FEE_SHARES: Final = 10  # how many must lose fees at once before all sales stop
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
 SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
+
+
+def final_after_ms(slot_s: float) -> int:
+    """Return how long after a resolution its finality is looked for, at *slot_s* a slot."""
+    return int(FINAL_AFTER_SLOTS * slot_s * 1000)
 
 
 class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
@@ -223,10 +229,16 @@ class PaymentStore(Protocol):
         """
 
     async def resolve(
-        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int = FINAL_AFTER_MS,
     ) -> Payment:
         """Apply *evidence*, hand out or freeze the purchase; return the payment as it then is.
 
+        again_ms    after which a lease may look whether it is final
         Raises    Inconsistent for a payment that was never begun, and for a
                   change that the books refuse
         """

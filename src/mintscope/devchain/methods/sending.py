@@ -109,7 +109,7 @@ class SendMethods:
         view = View(self._vm, options)
         error: TransactionError | None = None
         if not options.replace_recent_blockhash:
-            error = self._vm.refusal(transaction)
+            error = self._vm.refusal(transaction, after=view.block)
         outcome = None if error is not None else self._vm.bank.simulate(transaction)
         shown = _simulated(error, outcome)
         if options.accounts is not None:

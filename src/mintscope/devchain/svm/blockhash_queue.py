@@ -45,7 +45,7 @@ class BlockhashQueue:
     def refusal(self, message: AnyMessage, *, height: int) -> Refusal | None:
         """Say why the block at *height* cannot hold *message*."""
         last = self.last_valid_height(message.recent_blockhash)
-        if last is None or last < height:
+        if last is None or not last - BLOCKHASH_AGE_MAX < height <= last:
             return "BlockhashNotFound"
         if message.hash() in self._processed[message.recent_blockhash]:
             return "AlreadyProcessed"

@@ -166,9 +166,12 @@ class Vm:
         due_ms = self.clock.now() + self.pace.land + late_ms
         self._enqueue(transaction, landing, due_ms=due_ms)
 
-    def refusal(self, transaction: VersionedTransaction) -> Refusal | None:
-        """Say why the next block could not hold *transaction*."""
-        return self._blockhashes.refusal(transaction.message, height=self._blocks[-1].height + 1)
+    def refusal(
+        self, transaction: VersionedTransaction, *, after: Closed | None = None
+    ) -> Refusal | None:
+        """Say why the block after *after*, by default the newest, could not hold *transaction*."""
+        height = (after or self._blocks[-1]).height + 1
+        return self._blockhashes.refusal(transaction.message, height=height)
 
     def last_valid_height(self, blockhash: Hash) -> int | None:
         """Return the height of the last block *blockhash* is good for; None if it is unknown."""

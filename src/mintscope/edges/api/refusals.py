@@ -23,7 +23,7 @@ from mintscope.core.checkout.refusal import (
     PaymentOption,
 )
 from mintscope.core.payments.outcome import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
-from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 
 NO_SALES: Final = "This service takes no payments; send a credit token instead."
 NOTHING_PRESENTED: Final = (
@@ -36,6 +36,7 @@ NO_CREDITS_PRESENTED: Final = (
 NO_PAYMENT_PRESENTED: Final = (
     "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
 )
+NOTHING_SENT: Final = "Nothing was sent for this request, nothing was charged for it."
 NO_CREDIT_LEFT: Final = (
     "The credential is valid, and its balance is 0 credits; nothing was charged."
 )
@@ -76,8 +77,8 @@ OBSTACLES: Final = {
         " payment again later."
     ),
     Obstacle.NODE_BEHIND: (
-        "The chain's node does not know the payment's blockhash yet; this request sent nothing."
-        " Nothing was charged for it: send the same payment again in a moment."
+        "The chain's node is behind and does not know the payment's blockhash yet; this request"
+        " sent nothing. Nothing was charged for it: send the same payment again in a moment."
     ),
     Obstacle.UNSETTLED: (
         "This payment may have been sent before, and the chain does not say yet what became of it."
@@ -109,15 +110,34 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
             return PaymentUnavailable(NO_SALES)
         case NoCredits() | KeyCapped() as shortage:
             return _shortage_error(shortage, why)
-        case Refused(reason=reason, signature=""):
-            return PaymentFailed(
-                f"The payment is refused: {reason}. Nothing was sent for this"
-                " request, nothing was charged for it."
-            )
-        case Refused(reason=reason):
-            return PaymentFailed(f"The payment failed on chain: {reason}. Nothing was charged.")
+        case Refused() as refusal:
+            return PaymentFailed(_refusal_text(refusal))
         case AlreadyUsed() | Unresolved() | Unavailable() as outcome:
             return _outcome_error(outcome)
+
+
+def _refusal_text(refused: Refused) -> str:
+    """Return why a payment is refused, and what to do differently where that can be said."""
+    match refused:
+        case Refused(reason=RefusalReason.VERSION as reason, version=version):
+            return (
+                f"The payment is refused: {reason}. Expected a transaction of version 0, as"
+                f" extra.transactionVersions says; it was of version {version}. {NOTHING_SENT}"
+            )
+        case Refused(reason=RefusalReason.BLOCKHASH as reason):
+            return (
+                f"The payment is refused: {reason}. Its blockhash has expired, or is of no block:"
+                f" sign another payment for the new PAYMENT-REQUIRED. {NOTHING_SENT}"
+            )
+        case Refused(reason=RefusalReason.EXPIRED as reason):
+            return (
+                f"The payment did not land before its blockhash expired: {reason}. It never will,"
+                " and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
+            )
+        case Refused(reason=reason, signature=""):
+            return f"The payment is refused: {reason}. {NOTHING_SENT}"
+        case Refused(reason=reason):
+            return f"The payment failed on chain: {reason}. Nothing was charged."
 
 
 def _shortage_error(shortage: NoCredits | KeyCapped, why: str) -> ServiceError:

@@ -1,12 +1,12 @@
 """Keeping true what was sold: what runs beside the api for as long as it sells.
 
-always   the reconciler finishes what a crash or a timeout left
+always   the reconciler finishes what a crash or a timeout left; 402s get a young blockhash
 60 s     a look at the fee payer; an audit of what is new, of everything on a new day.
          A violation stops sales, and so does a fee payer that runs out, until it has more
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -39,6 +39,7 @@ from mintscope.core.payments.books.treasury import Scan, ScanScope
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.pricing.price import is_clock_right
 from mintscope.core.payments.pricing.price_cache import RETRY_S, PriceCache
+from mintscope.core.payments.recent import REFRESH_SLOTS
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import REDELIVERY_MS
 from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
@@ -53,6 +54,7 @@ AUDIT_S: Final = 60.0
 class PaymentMaintenance:
     """Looks after the payments of one installation.
 
+    slot_s               returns how long a slot takes now, in seconds
     lamports_min         with less the fee payer is said to run low
     budget               what may be lost in an hour, and what the fee payer must have
     closure              whom nothing is sold to, as of the last look
@@ -67,6 +69,7 @@ class PaymentMaintenance:
     reconciler: Reconciler
     price_caches: Sequence[PriceCache]
     clock: Clock
+    slot_s: Callable[[], float]
     fee_payer: Wallet
     lamports_min: int
     budget: Budget
@@ -87,6 +90,7 @@ class PaymentMaintenance:
                     tasks.create_task(self.reconciler.run(asyncio.sleep, _log_trouble))
                     tasks.create_task(self._look_forever())
                     tasks.create_task(self._refresh_prices())
+                    tasks.create_task(self._refresh_offer())
                     tasks.create_task(self._watch_sales())
             except* Exception:
                 TASK_FAILURES.labels("sales").inc()
@@ -129,6 +133,13 @@ class PaymentMaintenance:
                 with suppress(PriceUnavailable):
                     await each.price_list()
             await asyncio.sleep(RETRY_S)
+
+    async def _refresh_offer(self) -> None:
+        """Keep the blockhash young that 402s carry, so that none of them asks a node for it."""
+        while True:
+            with suppress(ChainUnavailable):  # then 402s soon carry none
+                await self.chain.refresh_offer()
+            await asyncio.sleep(REFRESH_SLOTS * self.slot_s())
 
     async def _audit(self) -> None:
         if await self.turn.is_auditor():

@@ -37,6 +37,13 @@ class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
     block_height: Number
 
 
+class PerformanceSample(msgspec.Struct, frozen=True, rename="camel"):
+    """How many slots the chain had in so many seconds."""
+
+    num_slots: Number
+    sample_period_secs: Number
+
+
 class _AnswerContext(msgspec.Struct, frozen=True):
     slot: Number
 
@@ -105,6 +112,7 @@ class _Simulated(msgspec.Struct, frozen=True):
         err: str | dict[str, Any] | None
         accounts: list[Account | None] | None = None
 
+    context: _AnswerContext
     value: Value
 
 
@@ -128,12 +136,17 @@ class _Balance(msgspec.Struct, frozen=True):
     value: Lamports
 
 
-class _RecentBlockhash(msgspec.Struct, frozen=True):
-    blockhash: Annotated[str, msgspec.Meta(max_length=44)]
+class LatestBlockhash(msgspec.Struct, frozen=True):
+    """The newest blockhash at a commitment, as of the slot of *context*."""
 
+    class Value(msgspec.Struct, frozen=True, rename="camel"):
+        """The blockhash; a node may leave out how long it is good."""
 
-class _LatestBlockhash(msgspec.Struct, frozen=True):
-    value: _RecentBlockhash
+        blockhash: Annotated[str, msgspec.Meta(max_length=44)]
+        last_valid_block_height: Number | None = None
+
+    context: _AnswerContext
+    value: Value
 
 
 class _Error(msgspec.Struct, frozen=True):
@@ -150,13 +163,14 @@ ANSWER: Final = msgspec.json.Decoder(_Answer)
 NUMBER: Final = msgspec.json.Decoder(Number)
 TEXT: Final = msgspec.json.Decoder(str)
 TIP: Final = msgspec.json.Decoder(EpochInfo)
+SAMPLES: Final = msgspec.json.Decoder(list[PerformanceSample])
 STATUSES: Final = msgspec.json.Decoder(Statuses)
 TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
 WIRE: Final = msgspec.json.Decoder(RecordedTransaction | None)
 SIMULATED: Final = msgspec.json.Decoder(_Simulated)
 ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
 ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
-BLOCKHASH: Final = msgspec.json.Decoder(_LatestBlockhash)
+BLOCKHASH: Final = msgspec.json.Decoder(LatestBlockhash)
 BALANCE: Final = msgspec.json.Decoder(_Balance)
 
 

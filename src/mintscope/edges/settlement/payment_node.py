@@ -17,6 +17,7 @@ from solders.pubkey import Pubkey
 from mintscope.base.fair_queue import FairQueue
 from mintscope.base.foreign import Undecodable, decode_base64, decode_json
 from mintscope.base.http import open_client, read_body
+from mintscope.base.pace import Pace, pace_of_samples
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.protocol.mint import TOKEN_ACCOUNT_BYTES, AccountState
@@ -31,6 +32,7 @@ POOLS: Final = 16
 CONNECTIONS_PER_POOL: Final = 4
 CLOSED_MEANWHILE: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
+SAMPLES_MAX: Final = 5  # of a minute each
 STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
 PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
 READS_AT_ONCE: Final = 12
@@ -42,6 +44,17 @@ CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
 _UNIX_TIME: Final = slice(32, 40)  # of the clock's data
 _AMOUNT: Final = slice(64, 72)  # of a token account's data
 _TROUBLES: Final = {-32015: Unintelligible}  # a transaction of a version we do not know
+
+
+class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node makes of a transaction.
+
+    slot      of the block that it was tried on
+    result    atoms left in the payer's account, or the chain's word for why it would fail
+    """
+
+    slot: int
+    result: int | str
 
 
 class PaymentNode:
@@ -66,17 +79,17 @@ class PaymentNode:
         """Close every connection."""
         await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
-    async def blockhash(self) -> Hash:
-        """Return the newest confirmed blockhash."""
+    async def latest(self) -> tuple[Hash, node_answers.LatestBlockhash]:
+        """Return the newest confirmed blockhash, and what the node says of it."""
         options = {"commitment": "confirmed"}
         found = await self._ask("getLatestBlockhash", [options], node_answers.BLOCKHASH)
         try:
-            return Hash.from_string(found.value.blockhash)
+            return Hash.from_string(found.value.blockhash), found
         except ParseHashError as cause:
             raise Unintelligible("getLatestBlockhash: expected a hash in base58") from cause
 
-    async def simulate(self, wire: bytes, source: Pubkey) -> int | str:
-        """Return the balance that would be left in *source*, or why the transaction would fail.
+    async def simulate(self, wire: bytes, source: Pubkey) -> SimulatedAnswer:
+        """Return what would be left in *source*, or why the transaction would fail.
 
         The node is not asked to check signatures: the payer's was, and ours is
         not there yet.  So whatever it refuses to try is no fault of the payer's.
@@ -89,23 +102,29 @@ class PaymentNode:
         }
         params = [b64encode(wire).decode(), options]
         trial = await self._ask("simulateTransaction", params, node_answers.SIMULATED)
-        error = trial.value.err
+        error, slot = trial.value.err, trial.context.slot
         if error is not None:
             if _is_ours(error):
                 raise ChainUnavailable(f"simulateTransaction: {error}")
-            return error if isinstance(error, str) else msgspec.json.encode(error).decode()[:200]
+            text = error if isinstance(error, str) else msgspec.json.encode(error).decode()[:200]
+            return SimulatedAnswer(slot=slot, result=text)
         account = (trial.value.accounts or [None])[0]
         if account is None:
-            return "the payer's token account does not exist"
+            return SimulatedAnswer(slot=slot, result="the payer's token account does not exist")
         data = _data("simulateTransaction", account.data)
         if len(data) < TOKEN_ACCOUNT_BYTES:
             raise Unintelligible("simulateTransaction: expected the payer's token account")
-        return int.from_bytes(data[_AMOUNT], "little")
+        return SimulatedAnswer(slot=slot, result=int.from_bytes(data[_AMOUNT], "little"))
 
     async def send(self, wire: bytes) -> None:
         """Send the transaction; the node itself goes on sending it until it expires."""
         options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": "confirmed"}
         await self._ask("sendTransaction", [b64encode(wire).decode(), options], node_answers.TEXT)
+
+    async def pace(self) -> Pace | None:
+        """Return the pace of the chain by the node's samples; None if it has none."""
+        found = await self._ask("getRecentPerformanceSamples", [SAMPLES_MAX], node_answers.SAMPLES)
+        return pace_of_samples((each.num_slots, each.sample_period_secs) for each in found)
 
     async def height(self, commitment: str) -> int:
         """Return the block height at *commitment*."""

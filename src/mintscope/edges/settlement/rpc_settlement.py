@@ -7,14 +7,16 @@ treasury's balance before and after, in that very transaction.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final, Self
+from contextlib import suppress
+from typing import Any, Final, Self, TypeAlias
 
 import httpx
 from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from mintscope.base.clock import Clock
-from mintscope.base.primitives import Mint, Signature, Wallet
+from mintscope.base.pace import BLOCKHASH_BLOCKS, Pace, PaceMeter
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
@@ -23,7 +25,8 @@ from mintscope.core.payments.protocol.mint import (
     expect_usable_mint,
     expect_usable_treasury,
 )
-from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.core.payments.protocol.requirement import RecentBlockhash, Terms
+from mintscope.core.payments.recent import YOUNG_BLOCKS, RecentBlockhashes
 from mintscope.core.payments.settlement import (
     ChainUnavailable,
     Rejected,
@@ -33,43 +36,69 @@ from mintscope.core.payments.settlement import (
     Unintelligible,
     UnknownBlockhash,
 )
-from mintscope.edges.settlement.node_answers import Status
-from mintscope.edges.settlement.payment_node import STATUSES_MAX, PaymentNode
+from mintscope.edges.settlement.node_answers import EpochInfo, Status
+from mintscope.edges.settlement.payment_node import STATUSES_MAX, PaymentNode, SimulatedAnswer
 from mintscope.edges.settlement.rpc_treasury import RpcTreasury, answered
 
 POLL_S: Final = 0.05
-PATIENT_POLL_S: Final = 0.5  # once nothing is fresh any more
-FRESH_S: Final = 10.0
+PATIENT_POLL_SLOTS: Final = 2.5  # once nothing is fresh any more
+FRESH_SLOTS: Final = 50
 POLLS_IN_FLIGHT_MAX: Final = 4
-HEIGHT_S: Final = 1.0
+TIP_SLOTS: Final = 5  # how old the tip may be that many payments share
+AHEAD_SLOTS: Final = 2  # what a payer's node is commonly ahead of ours
+SLOT_S_UNKNOWN: Final = 0.2  # for the first seconds, on a node that gives no samples
+TRIES: Final = 8  # a slot apart, of a payment whose blockhash the node does not know
 # What a node says of the third instruction, which is the transfer.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
-BEHIND_S: Final = 0.4  # a slot: what one node is commonly behind another
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
 EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
 
+Tried: TypeAlias = tuple[SimulatedAnswer, EpochInfo]
+
+
+def _unmeasured() -> None:
+    return None
+
+
+async def _none_followed() -> int:
+    return 0
+
 
 class RpcSettlement(RpcTreasury):
-    """Implements Settlement, PaymentChain and TreasuryHistory; lives in one event loop."""
+    """Implements Settlement, PaymentChain and TreasuryHistory; lives in one event loop.
 
-    def __init__(
+    pace             returns the pace of the chain as another source has measured it, None if it
+                     has not; then the answers of this node are measured
+    followed_slot    returns the newest confirmed slot that another source knows of; 0: none
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         endpoint: Endpoint,
         *,
         terms: Sequence[Terms],
         clock: Clock,
+        pace: Callable[[], Pace | None] = _unmeasured,
+        followed_slot: Callable[[], Awaitable[int]] = _none_followed,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         super().__init__(PaymentNode(endpoint, transport), terms)
         self._clock = clock
+        self._pace = pace
+        self._sampled: Pace | None = None
+        self._meter = PaceMeter()
+        self._followed_slot = followed_slot
         self._sleep = sleep
+        self._recents = RecentBlockhashes()
+        self._seen = EpochInfo(absolute_slot=0, block_height=0)
+        self._seen_at_s = 0.0
         self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
         self._reading: set[Signature] = set()
         self._fresh_until_s = 0.0
-        self._height: asyncio.Task[int] | None = None
-        self._height_at_s = 0.0
+        self._tip: asyncio.Task[EpochInfo] | None = None
+        self._tip_at_s = 0.0
         self._poller: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -81,35 +110,91 @@ class RpcSettlement(RpcTreasury):
 
     async def aclose(self) -> None:
         """Stop asking and close every connection."""
-        running = [*self._tasks, *(each for each in (self._poller, self._height) if each)]
+        running = [*self._tasks, *(each for each in (self._poller, self._tip) if each)]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await self._node.aclose()
 
-    async def recent_blockhash(self) -> Hash:
-        """Return the newest confirmed blockhash."""
-        return await self._node.blockhash()
+    def slot_s(self) -> float:
+        """Return how long a slot takes now, in seconds, as measured."""
+        pace = self._pace() or self._meter.pace or self._sampled
+        return SLOT_S_UNKNOWN if pace is None else pace.slot_s
+
+    def offer(self) -> RecentBlockhash | None:
+        """Return a young blockhash for a 402; None if none is known.  Asks nothing."""
+        return self._recents.young(
+            now_s=self._clock.monotonic_s(),
+            slot_s=self.slot_s(),
+            height=self._seen.block_height if self._is_seen_lately() else 0,
+        )
+
+    async def refresh_offer(self) -> None:
+        """Ask for a newer blockhash to offer with 402s; one of a node that lags is not offered."""
+        if (self._pace() or self._meter.pace or self._sampled) is None:
+            with suppress(ChainUnavailable):
+                self._sampled = await self._node.pace()
+        await self.recent_blockhash(slot_min=await self._followed_slot() - YOUNG_BLOCKS)
+
+    async def recent_blockhash(self, *, slot_min: int = 0) -> Hash:
+        """Return the newest confirmed blockhash; offer it, too, if it is of *slot_min* or later."""
+        blockhash, found = await self._node.latest()
+        self._meter.note(Slot(found.context.slot), UnixS(int(self._clock.monotonic_s())))
+        height = found.value.last_valid_block_height
+        if height is not None and found.context.slot >= slot_min:
+            recent = RecentBlockhash(
+                blockhash=str(blockhash), slot=found.context.slot, last_valid_height=height
+            )
+            self._recents.note(recent, now_s=self._clock.monotonic_s(), slot_s=self.slot_s())
+        return blockhash
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
-        """Try the transaction on the chain as confirmed; read what it would leave in *source*.
-
-        A node that does not know the blockhash may be a moment behind the one
-        that gave it, so it is asked again.
-        """
-        for pause_s in (BEHIND_S, BEHIND_S, None):
-            trial, height = await asyncio.gather(
-                self._node.simulate(envelope.unsigned, source), self._confirmed_height()
-            )
-            if trial != UNKNOWN_BLOCKHASH:
-                break
-            if pause_s is None:
-                return UnknownBlockhash()
-            await self._sleep(pause_s)
-        if isinstance(trial, str):
+        """Try the transaction on the chain as confirmed; read what it would leave in *source*."""
+        tried, tip = await self._try(envelope, source)
+        if tried.result == UNKNOWN_BLOCKHASH:
+            known = await self._try_until_level(envelope, source, tried, tip)
+            if isinstance(known, UnknownBlockhash):
+                return known
+            tried, tip = known
+        if isinstance(tried.result, str):
             terms = next(each for each in self._terms if each.treasury in envelope.accounts)
-            return await self._explain(trial, source, terms)
-        return Simulated(balance_after=trial, block_height=height)
+            return await self._explain(tried.result, source, terms)
+        # A slot holds a block at most, so the block it was tried on is at most so high.
+        height = tip.block_height + max(tried.slot - tip.absolute_slot, 0)
+        named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
+        last = height + BLOCKHASH_BLOCKS
+        return Simulated(
+            balance_after=tried.result,
+            last_valid_height=last if named is None else min(named, last),
+        )
+
+    async def _try(self, envelope: Envelope, source: Pubkey) -> Tried:
+        tried, tip = await asyncio.gather(
+            self._node.simulate(envelope.unsigned, source), self._confirmed_tip()
+        )
+        return tried, tip
+
+    async def _try_until_level(
+        self, envelope: Envelope, source: Pubkey, tried: SimulatedAnswer, tip: EpochInfo
+    ) -> Tried | UnknownBlockhash:
+        """Try again, a slot apart, until the node has come past all that was known at first.
+
+        A blockhash is older than the payment that names it.  So a node that has come to the slot
+        where the chain was when the payment came, and does not know it, never will.
+        """
+        named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
+        seen_slot = self._seen.absolute_slot if self._is_seen_lately() else 0
+        level = max(seen_slot, tried.slot, tip.absolute_slot, await self._followed_slot())
+        for _ in range(TRIES):
+            if named is not None and tip.block_height > named:
+                return UnknownBlockhash()
+            if tried.slot >= level + AHEAD_SLOTS and named is None:
+                return UnknownBlockhash()
+            await self._sleep(self.slot_s())
+            tried, tip = await self._try(envelope, source)
+            if tried.result != UNKNOWN_BLOCKHASH:
+                return tried, tip
+        return UnknownBlockhash(is_node_behind=True)
 
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
@@ -130,13 +215,21 @@ class RpcSettlement(RpcTreasury):
             return Rejected(error)
         return Rejected(error, is_unfunded=payers is None)
 
-    async def _confirmed_height(self) -> int:
-        """Return the height of a second ago, or newer: many payments ask one question together."""
-        now_s = self._clock.monotonic_s()
-        if self._height is None or now_s - self._height_at_s >= HEIGHT_S or _failed(self._height):
-            self._height = asyncio.create_task(self._node.height("confirmed"))
-            self._height_at_s = now_s
-        return await asyncio.shield(self._height)
+    async def _confirmed_tip(self) -> EpochInfo:
+        """Return the tip of some slots ago, or newer: many payments ask one question together."""
+        now_s, tip = self._clock.monotonic_s(), self._tip
+        is_old = now_s - self._tip_at_s >= TIP_SLOTS * self.slot_s()
+        if tip is None or is_old or _failed(tip):
+            tip = self._tip = asyncio.create_task(self._node.tip("confirmed"))
+            self._tip_at_s = now_s
+        found = await asyncio.shield(tip)
+        if found.absolute_slot >= self._seen.absolute_slot or not self._is_seen_lately():
+            self._seen, self._seen_at_s = found, self._clock.monotonic_s()
+        return found
+
+    def _is_seen_lately(self) -> bool:
+        """Say whether the highest tip seen is of the life of a blockhash; else it may be wrong."""
+        return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
 
     async def broadcast(self, signed: Signed) -> None:
         """Send the transaction to the leaders, through the node."""
@@ -146,7 +239,7 @@ class RpcSettlement(RpcTreasury):
         """Wait until the transaction is confirmed or has failed, together with all others."""
         waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(signature, []).append(waiter)
-        self._fresh_until_s = self._clock.monotonic_s() + FRESH_S
+        self._fresh_until_s = self._clock.monotonic_s() + FRESH_SLOTS * self.slot_s()
         if self._poller is None or self._poller.done():
             self._poller = asyncio.create_task(self._poll())
         try:
@@ -206,7 +299,7 @@ class RpcSettlement(RpcTreasury):
                 for start in range(0, len(self._waiting), STATUSES_MAX):
                     self._spawn(self._ask(list(self._waiting)[start : start + STATUSES_MAX]))
             is_fresh = self._clock.monotonic_s() < self._fresh_until_s
-            await self._sleep(POLL_S if is_fresh else PATIENT_POLL_S)
+            await self._sleep(POLL_S if is_fresh else PATIENT_POLL_SLOTS * self.slot_s())
 
     async def _ask(self, signatures: list[Signature]) -> None:
         try:
@@ -271,5 +364,5 @@ class RpcSettlement(RpcTreasury):
             return UnreadablePayment(why=str(trouble))
 
 
-def _failed(task: "asyncio.Task[int]") -> bool:
+def _failed(task: "asyncio.Task[EpochInfo]") -> bool:
     return task.done() and (task.cancelled() or task.exception() is not None)

@@ -44,7 +44,7 @@ from mintscope.shell.wiring.following.signals import signalling
 from mintscope.shell.wiring.following.status import StatusReader, age_rules
 from mintscope.shell.wiring.maintenance import keeping_memory_small, running, serving_metrics
 from mintscope.shell.wiring.mcp.serving import McpService
-from mintscope.shell.wiring.payments import Sales, open_sales
+from mintscope.shell.wiring.payments import Measured, Sales, open_sales
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.operating import operating
@@ -87,7 +87,8 @@ async def _serve(
     reader = (market := await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
     ledger, (follower, streams) = money.ledger, await enter(following(config, reader, clock))
-    sales = await enter(_selling(config, money, reader, clock, is_restart=siblings.is_restart))
+    is_restart, pace = siblings.is_restart, follower.pace
+    sales = await enter(_selling(config, money, reader, clock, pace, is_restart=is_restart))
     draining, limits = _draining(config, streams), await enter(open_limits(config, clock))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     origins = origins_of(config.api.origin, host, port)
@@ -130,14 +131,21 @@ def _sold_on_pages(
 
 
 @asynccontextmanager
-async def _selling(
-    config: Config, money: Money, reader: LogReader, clock: Clock, *, is_restart: bool
+async def _selling(  # noqa: PLR0913 - one argument for each part
+    config: Config,
+    money: Money,
+    reader: LogReader,
+    clock: Clock,
+    pace: Measured,
+    *,
+    is_restart: bool,
 ) -> AsyncIterator[Sales | None]:
     """Sell during the block, if payments are enabled."""
     if not config.payments.enabled:
         yield None
         return
-    async with open_sales(config, money=money, reader=reader, clock=clock) as sales:
+    parts = open_sales(config, money=money, reader=reader, clock=clock, pace=pace)
+    async with parts as sales:
         await sales.expect_ready(is_restart=is_restart)
         async with running(sales.maintenance.run, "sales"):
             yield sales

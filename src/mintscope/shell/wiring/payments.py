@@ -1,15 +1,16 @@
 """Selling in one process: built as configured; what cannot work is refused before it begins."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.checkout.merchant import AcceptedToken, Merchant
@@ -43,6 +44,11 @@ from mintscope.shell.wiring.stores import Money
 log = structlog.get_logger()
 
 PAYMENT_LAMPORTS: Final = 10_001
+Measured: TypeAlias = Callable[[], Pace | None]
+
+
+def unmeasured() -> None:
+    """Return no pace: that of the payments' node is measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +80,8 @@ class Sales:
             if not is_restart:
                 raise
             log.warning("nothing can be sold after a restart", reason=str(trouble))
+        with suppress(ChainUnavailable):
+            await self.chain.refresh_offer()  # so that the first 402 carries a blockhash
         for each in self.payment_tokens:
             with suppress(PriceUnavailable):
                 await each.price_cache.price_list()  # so that the first client finds a price
@@ -114,14 +122,24 @@ def expect_funds(lamports: int, fee_payer: Wallet) -> None:
 
 @asynccontextmanager
 async def open_sales(
-    config: Config, *, money: Money, reader: LogReader, clock: Clock
+    config: Config,
+    *,
+    money: Money,
+    reader: LogReader,
+    clock: Clock,
+    pace: Measured = unmeasured,
 ) -> AsyncIterator[Sales]:
-    """Build what sells.  Raises CannotSell, UnusableKeypair."""
+    """Build what sells; *pace* returns the pace of the chain as the log's follower measures it.
+
+    Raises CannotSell, UnusableKeypair.
+    """
     payments, endpoint = config.payments, payment_endpoint(config.chain)
     known = known_terms(payments, fee_payer_of(payments))
     accepted = accepted_terms(payments, known)
     async with AsyncExitStack() as stack:
-        chain = await stack.enter_async_context(open_settlement(config.chain, known, clock))
+        chain = await stack.enter_async_context(
+            open_settlement(config.chain, known, clock, pace, reader)
+        )
         price = money.shared(price_source(payments, endpoint, reader, stack))
         tokens = payment_tokens_of(
             payments, price, accepted=accepted, chain=chain, reader=reader, clock=clock
@@ -164,6 +182,7 @@ def _facilitator(
         clock=clock,
         entropy=os.urandom,
         budget=budget_of(payments),
+        slot_s=chain.slot_s,
     )
 
 
@@ -198,9 +217,13 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
     payment_tokens: Sequence[AcceptedToken],
     recognise: Recognise,
 ) -> PaymentMaintenance:
-    clock = facilitator.clock
+    clock, slot_s = facilitator.clock, chain.slot_s
     reconciler = Reconciler(
-        store=money.payments, chain=chain, clock=clock, on_unreadable=tell_unreadable
+        store=money.payments,
+        chain=chain,
+        clock=clock,
+        slot_s=slot_s,
+        on_unreadable=tell_unreadable,
     )
     auditor = Auditor(
         books=money.audit_books,
@@ -222,15 +245,41 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         reconciler=reconciler,
         price_caches=[each.price_cache for each in payment_tokens],
         clock=clock,
+        slot_s=slot_s,
         fee_payer=facilitator.terms.fee_payer,
         lamports_min=payments.fee_payer_lamports_min,
         budget=facilitator.budget,
     )
 
 
-def open_settlement(chain: ChainConfig, known: Sequence[Terms], clock: Clock) -> RpcSettlement:
-    """Return the client that settles payments, a context manager."""
-    return RpcSettlement(payment_endpoint(chain), terms=known, clock=clock)
+def open_settlement(
+    chain: ChainConfig,
+    known: Sequence[Terms],
+    clock: Clock,
+    pace: Measured = unmeasured,
+    reader: LogReader | None = None,
+) -> RpcSettlement:
+    """Return the client that settles payments, a context manager.
+
+    reader    of the log of the same chain, which tells how far the chain has come
+    """
+
+    async def followed_slot() -> int:
+        if reader is None:
+            return 0
+        try:
+            tip = await reader.tip()
+        except ServiceUnavailable:
+            return 0
+        return 0 if tip.slot is None or tip.follows_files else tip.slot
+
+    return RpcSettlement(
+        payment_endpoint(chain),
+        terms=known,
+        clock=clock,
+        pace=pace,
+        followed_slot=followed_slot,
+    )
 
 
 def payment_endpoint(chain: ChainConfig) -> Endpoint:

@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from typing_extensions import override
 
 from mintscope.base.clock import Clock, ManualClock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.base.solana import USDC, Endpoint
 from mintscope.core.payments.adopter import Adopter
@@ -65,7 +66,7 @@ EXPIRY_SLOTS: Final = 230  # a blockhash, the slack, and finality
 
 
 class MovingTransport(httpx.AsyncBaseTransport):
-    """Calls the devchain in this process; every look at a status takes a slot."""
+    """Calls the devchain in this process; every call that `moving` names takes a slot."""
 
     def __init__(self, world: "World", app: Starlette) -> None:
         self._world = world
@@ -76,7 +77,7 @@ class MovingTransport(httpx.AsyncBaseTransport):
         method = msgspec.json.decode(await request.aread())["method"]
         self._world.calls.append(method)
         self._world.was_called[method].set()
-        if method == "getSignatureStatuses":
+        if method in self._world.moving:
             self._world.slots(1)
         answer = await self._app.handle_async_request(request)
         spoil = self._world.spoil.get(method)
@@ -110,6 +111,7 @@ class World:
         self.stores: list[SqlPaymentStore] = []
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
+        self.moving = {"getSignatureStatuses"}  # methods each call of which takes a slot
         self.spoil: dict[str, Callable[[bytes], bytes]] = {}  # what becomes of answers, by method
         self.secrets = SECRETS
         self.entropy = 0
@@ -139,6 +141,7 @@ class World:
             "clock": self.clock,
             "entropy": self.random,
             "budget": Budget(),
+            "slot_s": self.slot_s,
             "patience_s": PATIENCE_S,
         }
         return Facilitator(**(parts | changes))
@@ -148,6 +151,7 @@ class World:
             Endpoint(url="http://chain/"),
             terms=[terms or self.terms, self.usdc_terms],
             clock=self.clock,
+            pace=lambda: Pace(self.slot_s(), 60),
             transport=self.transport,
             sleep=lambda _: asyncio.sleep(0.005),
         )
@@ -160,6 +164,7 @@ class World:
             store=self.stores[0],
             chain=self.chains[0],
             clock=ahead,
+            slot_s=self.slot_s,
             on_unreadable=lambda payment, why: self.unreadable.append((payment.signature, why)),
         )
 
@@ -204,6 +209,9 @@ class World:
     def random(self, count: int) -> bytes:
         self.entropy += 1
         return self.entropy.to_bytes(count)
+
+    def slot_s(self) -> float:
+        return SLOT_MS / 1000
 
     def slots(self, count: int) -> None:
         for _ in range(count):

@@ -14,10 +14,13 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
+from mintscope.core.payments.protocol.requirement import TRANSACTION_VERSIONS
 
 MessageHash = NewType("MessageHash", bytes)  # SHA-256
 
 TRANSACTION_BYTES_MAX: Final = 1232  # what fits one packet: the network carries no more
+SIGNATURE_BYTES: Final = 64
+VERSIONED: Final = b"\x80"  # the bit that sets a version apart from a count
 SIGNER_COUNT: Final = 2
 FEE_PAYER_AT: Final = 0
 PAYER_AT: Final = 1
@@ -93,8 +96,28 @@ class Envelope:
         return bytes(VersionedTransaction.populate(self.message, [ours, self.payer_signature]))
 
 
+def find_version(transaction: bytes) -> int | None:
+    """Return which version *transaction* says it is of; None for one without a version, or none.
+
+    Version 0 begins with its signatures, later ones begin with their message (SIMD-0385); a
+    message begins with 0x80 and its version.  No packet has room for 128 signatures.
+    """
+    if transaction[:1] >= VERSIONED:
+        return transaction[0] - VERSIONED[0]
+    message_at = 1 + SIGNATURE_BYTES * transaction[0] if transaction else 0
+    prefix = transaction[message_at : message_at + 1]
+    return prefix[0] - VERSIONED[0] if prefix >= VERSIONED else None
+
+
 def open_envelope(transaction: bytes) -> Envelope | Refused:
     """Take any bytes apart."""
+    version = find_version(transaction)
+    if version is not None and version not in TRANSACTION_VERSIONS:
+        return Refused(RefusalReason.VERSION, version=version)
+    return _open(transaction)
+
+
+def _open(transaction: bytes) -> Envelope | Refused:
     if len(transaction) > TRANSACTION_BYTES_MAX:
         return Refused(RefusalReason.TOO_LONG)
     try:

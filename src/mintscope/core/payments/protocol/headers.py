@@ -8,7 +8,7 @@ and also reads version 1.
 import re
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 from x402.schemas import (
@@ -23,7 +23,12 @@ from mintscope.base.errors import InvalidPayment
 from mintscope.base.primitives import Wallet
 from mintscope.core.payments.protocol.advert import Advert
 from mintscope.core.payments.protocol.refusal import RefusalReason
-from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, SCHEME, Requirement, Terms
+from mintscope.core.payments.protocol.requirement import (
+    SCHEME,
+    TRANSACTION_VERSIONS,
+    Requirement,
+    Terms,
+)
 
 PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"
 PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"
@@ -140,15 +145,24 @@ def encode_required(
 
 
 def _accepted(requirement: Requirement) -> PaymentRequirements:
-    terms = requirement.terms
+    terms, recent = requirement.terms, requirement.recent
+    extra: dict[str, Any] = {
+        "feePayer": terms.fee_payer,
+        "decimals": terms.decimals,
+        "memo": requirement.memo,
+        "transactionVersions": list(TRANSACTION_VERSIONS),
+    }
+    if recent is not None:
+        extra["recentBlockhash"] = recent.blockhash
+        extra["lastValidBlockHeight"] = str(recent.last_valid_height)  # as text, as x402 has it
     return PaymentRequirements(
         scheme=SCHEME,
         network=terms.network,
         asset=terms.asset,
         amount=str(requirement.amount),
         pay_to=terms.pay_to,
-        max_timeout_seconds=HELD_OPEN_S,
-        extra={"feePayer": terms.fee_payer, "decimals": terms.decimals, "memo": requirement.memo},
+        max_timeout_seconds=requirement.max_timeout_s,
+        extra=extra,
     )
 
 

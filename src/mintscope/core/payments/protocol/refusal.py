@@ -12,6 +12,7 @@ class RefusalReason(StrEnum):
     NO_MATCHING_REQUIREMENT = "no_matching_requirement"
     DEMO = "demo_sells_nothing"
     # read from the transaction alone
+    VERSION = "transaction_version_not_supported"
     UNDECODABLE = "transaction_undecodable"
     TOO_LONG = "transaction_too_long"
     NOT_CANONICAL = "transaction_not_canonical"
@@ -56,7 +57,9 @@ class Refused(msgspec.Struct, frozen=True):
     """The payment is not accepted, and the payer has not been charged for it.
 
     signature    of the transaction on chain, where one was broadcast
+    version      of the transaction, where it is that which is refused
     """
 
     reason: RefusalReason
     signature: str = ""
+    version: int | None = None

@@ -17,7 +17,8 @@ MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 SCHEME: Final = "exact"
 TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
-HELD_OPEN_S: Final = 60  # how long an answer waits for the chain: maxTimeoutSeconds
+HELD_OPEN_S: Final = 60  # the most that an answer waits for the chain
+TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are taken, too
 
 
 class ResourceKind(msgspec.Struct, frozen=True):
@@ -78,14 +79,31 @@ class Terms:
         return get_associated_token_address(owner, self.asset_key, program)
 
 
+class RecentBlockhash(msgspec.Struct, frozen=True, kw_only=True):
+    """A blockhash to sign a payment with.
+
+    blockhash            in base58
+    slot                 of the confirmed block that the node answered from
+    last_valid_height    above this block height no payment that names it can land
+    """
+
+    blockhash: str
+    slot: int
+    last_valid_height: int
+
+
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """A demand for payment.
 
-    amount    in atoms, to be paid exactly
-    memo      the signed quote that the payment must carry (`memo`)
+    amount           in atoms, to be paid exactly
+    memo             the signed quote that the payment must carry (`memo`)
+    max_timeout_s    for how long a payment signed now may land, in seconds, at most HELD_OPEN_S
+    recent           a blockhash to sign it with; None: the buyer asks a node for one
     """
 
     terms: Terms
     resource: Resource
     amount: int
     memo: str
+    max_timeout_s: int = HELD_OPEN_S
+    recent: RecentBlockhash | None = None

@@ -125,7 +125,13 @@ class PaymentTable:
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
         return self.resolve(payment.message_hash, landed, now)
 
-    def resolve(self, message_hash: MessageHash, evidence: Evidence, now: UnixMs) -> Resolved:
+    def resolve(
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        now: UnixMs,
+        again_ms: int = FINAL_AFTER_MS,
+    ) -> Resolved:
         """Apply *evidence* and move the credits that it moves."""
         before = self.find(message_hash).payment
         if before is None:
@@ -137,7 +143,7 @@ class PaymentTable:
             self.purchase.move(after, now)  # first: what is issued must have been handed out
         if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
             self._limits.give_fee_back(after)
-        look_again_at = now + FINAL_AFTER_MS
+        look_again_at = now + again_ms
         change = (after.state, after.paid, after.reason, after.final, now, look_again_at)
         self._db.execute(RESOLVE, (message_hash, *change, after.missed_height))
         return Resolved(before, after)

@@ -16,7 +16,13 @@ from mintscope.core.credits.rotation import Purchased, RotationDenied
 from mintscope.core.payments.lost import Adoption
 from mintscope.core.payments.payment import Evidence, Landed, PaidReport, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.store import Beginning, Found, Inconsistent, PendingPayment
+from mintscope.core.payments.store import (
+    FINAL_AFTER_MS,
+    Beginning,
+    Found,
+    Inconsistent,
+    PendingPayment,
+)
 from mintscope.edges.storage.database import (
     Database,
     DatabaseAccess,
@@ -68,10 +74,18 @@ class SqlPaymentStore:
         return await self._write(lambda: self._table.begin(pending))
 
     async def resolve(
-        self, message_hash: MessageHash, evidence: Evidence, *, now: UnixMs
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int = FINAL_AFTER_MS,
     ) -> Payment:
         """Apply *evidence* and move the credits that it moves, in one transaction."""
-        return (await self._write(lambda: self._table.resolve(message_hash, evidence, now))).after
+        found = await self._write(
+            lambda: self._table.resolve(message_hash, evidence, now, again_ms)
+        )
+        return found.after
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
         """Begin and issue *payment*, which has *landed* for good, in one transaction."""
