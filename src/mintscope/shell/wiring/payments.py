@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import structlog
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
+from mintscope.base.errors import PriceUnavailable, ServiceUnavailable, UnusableStore
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Wallet
 from mintscope.base.solana import Endpoint
@@ -269,8 +269,8 @@ def open_settlement(
             return 0
         try:
             tip = await reader.tip()
-        except ServiceUnavailable:
-            return 0
+        except (ServiceUnavailable, UnusableStore):
+            return 0  # as far as can be told: ingest has not made the log yet
         return 0 if tip.slot is None or tip.follows_files else tip.slot
 
     return RpcSettlement(
