@@ -55,7 +55,7 @@ POISON: Final = Recipe(
         Mutant(
             "one bad call hides its transaction",
             "core/dex/decode.py",
-            "into.quarantined.append(_quarantined(transaction, call.program.name, unreadable))",
+            "into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))",
             "raise",
         ),
         Mutant(

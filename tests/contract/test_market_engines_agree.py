@@ -14,6 +14,7 @@ from typing_extensions import override
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
+from mintscope.core.market.coverage import SlotCoverage, Tally
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.registry import Floor
@@ -64,7 +65,10 @@ SELECT address, deciding FROM deciding_pool JOIN mint ON mint.id = mint ORDER BY
 SELECT first, last, reason FROM gap ORDER BY 1, 2;
 SELECT slot, signature, program, reason FROM quarantine ORDER BY id;
 SELECT hour, program, reason, head, time, count, volume, signature
-  FROM not_read ORDER BY 1, 2, 3, 4
+  FROM not_read ORDER BY 1, 2, 3, 4;
+SELECT hour, program, outcome, calls, valued, volume FROM coverage ORDER BY 1, 2, 3;
+SELECT hour, first_slot, blocks, skipped FROM coverage_slots ORDER BY 1;
+SELECT hour, mint, calls, valued, volume FROM coverage_mint ORDER BY 1, 2
 """
 
 
@@ -95,7 +99,8 @@ class History:
             while dead and self._alive and self._alive[-1].slot > self._final:
                 changes.append(DeadSlot(self._alive.pop().slot))
                 dead -= 1
-            changes.append(self._append())
+            appended = self._append()
+            changes += [appended, self._covered(appended.header)]
             undecided = [header.slot for header in self._alive if header.slot > self._final]
             if undecided and self._random.random() < 0.4:
                 self._final = self._random.choice(undecided)
@@ -125,6 +130,22 @@ class History:
             if self._random.random() < 0.5
         }
         return NewSlot(header, swaps, deciding)
+
+    def _covered(self, header: SlotHeader) -> SlotCoverage:
+        return SlotCoverage(
+            slot=header.slot,
+            parent_slot=header.parent_slot,
+            time=header.time,
+            calls={
+                (program, self._random.choice(["read", "unlisted", "no_movement"])): self._tally()
+                for program in self._random.sample(["one", "Two", "three", "Vier"], 2)
+            },
+            missed={self._mint(): self._tally()} if self._random.random() < 0.3 else {},
+        )
+
+    def _tally(self) -> Tally:
+        calls = self._random.randrange(1, 9)
+        return Tally(calls, self._random.randrange(calls + 1), self._random.randrange(10**15))
 
     def _swap(self, index: int) -> PricedSwap:
         price = self._random.choice([None, 10 ** self._random.uniform(-12, 9)])
@@ -220,6 +241,8 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
         await reader.overview(),
         await reader.gaps(5),
         await reader.not_read(5),
+        await market.coverage.coverage(5),
+        await market.coverage.missed_mints(),
         await reader.events(trimmed, 10_000),
         [await reader.load(mint) for mint in MINTS],
         await market.tracking.all(),

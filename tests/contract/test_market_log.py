@@ -34,8 +34,6 @@ from mintscope.core.market.store import (
     MarketOverview,
     NewSlot,
     NotRead,
-    Unread,
-    UnreadCount,
 )
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.ingest.fold import fold_once
@@ -505,8 +503,7 @@ async def loaded(market: Market, mint: Mint) -> LoadedMint:
 async def test_an_overview_tells_where_the_market_stands(market: Market) -> None:
     empty = await market.reader.overview()
     assert (empty.slot, empty.time, empty.folded_slot, empty.tracked_count) == (None, None, None, 2)
-    unread = Unread(slot=Slot(1), signature=None, program="a program", reason="bad_layout")
-    await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1)), unread, unread])
+    await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     await market.store.write([slot(2), Gap(Slot(3), Slot(6), "lost")])
     await fold(market)
 
@@ -519,7 +516,6 @@ async def test_an_overview_tells_where_the_market_stands(market: Market) -> None
         gap_count=1,
         gap_slots=4,
         newest_gap=Slot(6),
-        unread=[UnreadCount("a program", "bad_layout", 2)],
     )
 
 
@@ -634,14 +630,8 @@ async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market
         missed("small", 1, volume=2),
     ]
     assert [one.program for one in await market.reader.not_read(1)] == ["large"]
-    first = START // HOUR
-    assert await market.not_read_hours.not_read_by_hour(first + 1) == {
-        "small": {first + 1: 1},
-        "large": {first + 20: 1, first + 24: 3},
-    }
-    await market.store.write([missed("later", 7 * 24 + 1)])
-    assert "small" not in await market.not_read_hours.not_read_by_hour(0)
-    assert "large" in await market.not_read_hours.not_read_by_hour(0)
+    await market.store.write([missed("later", 7 * 24 + 1), slot(2, time=START + 2 * 24 * HOUR)])
+    assert await market.reader.not_read(10) == [missed("later", 7 * 24 + 1)]
 
 
 async def test_any_number_of_kinds_and_any_volume_take_bounded_room(market: Market) -> None:

@@ -112,7 +112,7 @@ async def test_the_token_data_has_every_field_of_the_specification(
     schemas = document["components"]["schemas"]
 
     assert set(schemas["TokenReport"]["properties"]) == {
-        "token", "price", "indicators", "dataSpan",
+        "token", "price", "indicators", "dataSpan", "coverage",
     }  # fmt: skip
     assert set(schemas["Indicators"]["properties"]) == {
         "m1", "m5", "m15", "h1", "buySellPressure",

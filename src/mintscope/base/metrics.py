@@ -53,6 +53,21 @@ UNKNOWN_INSTRUCTIONS: Final = Counter(
     "Calls of known programs that gave one mint for another by an instruction we do not know",
     ["program", "discriminator"],
 )
+EXCHANGES: Final = Counter(
+    "mintscope_exchanges_total",
+    "Calls that exchanged tokens: read, read by transfers (unlisted), or missed",
+    ["program", "outcome"],
+)
+EXCHANGED_USD: Final = Counter(
+    "mintscope_exchanged_usd_total",
+    "US dollars that these calls moved, of those whose volume is known",
+    ["program", "outcome"],
+)
+READ_SHARE: Final = SetGauge(
+    "mintscope_read_share",
+    "Part of all exchanges of this hour and the one before that was read, by calls and by volume",
+    ["by"],
+)
 UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price", ["reason"])
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")

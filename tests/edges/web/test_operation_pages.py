@@ -1,16 +1,18 @@
 """What administrators see of the service, and change: numbers, tokens, sales, the audit log."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from mintscope.base.metrics import CREDITS_SOLD, REQUESTS
-from mintscope.base.primitives import UnixS
+from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.hours import HourSeries, Series, hour_of, requests_of
-from mintscope.core.market.store import NotRead
+from mintscope.core.market.coverage import SlotCoverage, Tally
+from mintscope.core.market.log import SlotHeader
+from mintscope.core.market.store import NewSlot
 from mintscope.core.payments.books.closure import violation_of
 from mintscope.edges.maintenance.hours import HourWriter
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
@@ -104,15 +106,15 @@ async def test_the_overview_adds_up_what_every_process_wrote(
     assert "Everything of the last seven days was understood." in text
 
 
-async def test_what_was_not_read_is_drawn_by_program_over_the_week(
+async def test_what_was_missed_is_drawn_by_program_over_the_week(
     site: Website, administrator: Person
 ) -> None:
     hour = hour_of(site.clock.now())
+    seen = [covered(hour - 167, {("p0", "no_movement"): 5}), covered(hour - 24, {("p0", "x"): 7})]
+    seen.append(covered(hour, {(f"p{each}", "no_movement"): 100 - each for each in range(11)}))
     async with market_in(site.folder) as market:
-        await market.store.write(
-            [missed(f"p{place}", hour, 100 - place) for place in range(11)]
-            + [missed("p0", hour - 24, 7), missed("p0", hour - 167, 5)]
-        )
+        await market.store.write(seen)
+        await market.store.write([newest(hour)])
     page = await administrator.open("/admin/overview")
     text = words(page)
     assert "p0 112" in text
@@ -123,11 +125,33 @@ async def test_what_was_not_read_is_drawn_by_program_over_the_week(
     assert "p0, by hour over seven days: 112 in all, 100 in an hour at most" in page.text
 
 
-def missed(program: str, hour: int, count: int) -> NotRead:
-    return NotRead(
-        time=UnixS(hour * 3_600), program=program, reason="no_movement", head="", count=count,
-        volume=0, signature=None,
+async def test_what_was_read_and_which_programs_have_no_name_is_shown_by_day(
+    site: Website, administrator: Person
+) -> None:
+    hour = hour_of(site.clock.now())
+    seen = [
+        covered(hour - 30, {("new", "unlisted"): 3}, volume=5_000_000),
+        covered(hour, {("a", "read"): 96, ("new", "unlisted"): 2, ("a", "x"): 2}, volume=1_000_000),
+    ]
+    async with market_in(site.folder) as market:
+        await market.store.write(seen)
+        await market.store.write([newest(hour)])
+    text = words(await administrator.open("/admin/overview"))
+    assert "98 % of the volume and 98 % of the calls that exchanged tokens since" in text
+    assert "of the volume of seven days 98.26 %" in text
+    assert "new $2 2 $15 3 0 0 0 0 0 $17 5" in text
+
+
+def covered(hour: int, calls: Mapping[tuple[str, str], int], volume: int = 0) -> SlotCoverage:
+    """Return a block's calls, each of *volume* micro-USD."""
+    return SlotCoverage(
+        slot=Slot(hour), parent_slot=Slot(hour - 1), time=UnixS(hour * 3_600),
+        calls={key: Tally(count, count, count * volume) for key, count in calls.items()}, missed={},
     )  # fmt: skip
+
+
+def newest(hour: int) -> NewSlot:
+    return NewSlot(SlotHeader(Slot(hour), Slot(hour - 1), "newest", UnixS(hour * 3_600)), [])
 
 
 async def test_what_a_process_counted_is_written_once(site: Website) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mintscope.base.primitives import Mint, UnixMs, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.accounts.application import SignupId
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -16,10 +16,12 @@ from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
 from mintscope.core.accounts.people.session import Browser, Session
 from mintscope.core.accounts.signals.signal import Signal, SignalRule
 from mintscope.core.accounts.store import AccountRows
+from mintscope.core.market.coverage import SlotCoverage, Tally
 from mintscope.core.market.history.asking import AskState, Cost
+from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import SignalKind
-from mintscope.core.market.store import NotRead
+from mintscope.core.market.store import NewSlot
 from mintscope.shell.wiring.stores import Market
 from support.scenes.stores import market_in
 from support.scenes.website import HERE, PASSWORD, Website
@@ -174,7 +176,10 @@ async def _hours(site: Website) -> None:
 
     await site.accounts.review.store.transact(write)
     async with market_in(site.folder) as market:
-        await market.store.write(list(_not_read(now)))
+        await market.store.write(list(_covered(now)))
+        if site.market is None:
+            header = SlotHeader(Slot(now), Slot(now - 1), "newest", UnixS(now * 3_600))
+            await market.store.write([NewSlot(header, [])])
         await _pasts(market, site.clock.now())
         for mint in (WSOL, USDC, SOME_PROGRAM) if site.market is None else ():
             await market.tracking.add(Mint(mint))
@@ -203,21 +208,21 @@ async def _pasts(market: Market, now: UnixMs) -> None:
             await market.history_queue.end(ask_id, state, words, now)
 
 
-def _not_read(now: int) -> Iterator[NotRead]:
-    """Yield what was not read within a week, of more programs than have a plot."""
-    for back in range(0, 160, 3):
-        for place, program in enumerate(("pump_amm", "meteora_dlmm", SOME_PROGRAM, *"abcdefgh")):
-            count = (back * 5 + place) % 11 * (12 - place)
-            if count:
-                yield NotRead(
-                    time=UnixS((now - back) * 3_600),
-                    program=program,
-                    reason="unknown_instruction",
-                    head="01",
-                    count=count,
-                    volume=0,
-                    signature=None,
-                )
+def _covered(now: int) -> Iterator[SlotCoverage]:
+    """Yield what was read and missed within a week, of more programs than have a plot."""
+    for back in range(159, -1, -3):
+        calls = {
+            (program, "unknown_instruction"): (back * 5 + place) % 11 * (12 - place)
+            for place, program in enumerate(("pump_amm", "meteora_dlmm", SOME_PROGRAM, *"abcdefgh"))
+        }
+        calls |= {("pump_amm", "read"): 9_000 + back, (SOME_PROGRAM, "unlisted"): 40 + back}
+        yield SlotCoverage(
+            slot=Slot(now - back),
+            parent_slot=Slot(now - back - 1),
+            time=UnixS((now - back) * 3_600),
+            calls={key: Tally(each, each, 83_000_000 * each) for key, each in calls.items()},
+            missed={},
+        )
 
 
 async def _protected(site: Website) -> dict[str, object]:

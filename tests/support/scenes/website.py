@@ -237,7 +237,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
                 run := OperationParts(
                     tracking=kept.tracking,
                     market=kept.reader,
-                    not_read=kept.not_read_hours,
+                    coverage=kept.coverage,
                     sales=money.sales_books,
                     history=None if config.chain.source == "files" else kept.history_asks,
                 )

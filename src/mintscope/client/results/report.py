@@ -86,6 +86,37 @@ class SpanOfData(
     candle_counts: CandleTotals
 
 
+class PartRead(msgspec.Struct, frozen=True, rename="camel"):
+    """How much of what was exchanged was read, 0 to 1, rounded down; None where there was nothing.
+
+    by_volume   of the calls whose volume is known
+    """
+
+    by_calls: float | None
+    by_volume: float | None
+
+
+class CoverageOfData(
+    msgspec.Struct,
+    frozen=True,
+    rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
+):
+    """How much was read from the hour before that of *to*, Unix seconds, until then.
+
+    token           of calls that name an account of this token
+    overall         of all calls
+    missing_slots   that no node could deliver
+    skipped_slots   proven to hold no block
+    """
+
+    from_: int
+    to: int
+    token: PartRead
+    overall: PartRead
+    missing_slots: int
+    skipped_slots: int
+
+
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """What `GET /v1/token/{mint}` answers."""
 
@@ -93,3 +124,4 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     price: TokenPrice
     indicators: IndicatorReport
     data_span: SpanOfData
+    coverage: CoverageOfData | None = None

@@ -54,7 +54,7 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
         try:
             swaps = _read(call, token_accounts)
         except Unreadable as unreadable:
-            into.quarantined.append(_quarantined(transaction, call.program.name, unreadable))
+            into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))
             continue
         into.swaps.extend(swaps)
         if call.program is UNKNOWN:
@@ -65,6 +65,16 @@ def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable)
     signature, reason = signature_of(transaction), unreadable.reason
     said = unreadable.head, unreadable.moved
     return Quarantined(signature, transaction.index, program, reason, *said)
+
+
+def _missed(
+    transaction: Transaction, call: Call, token_accounts: TokenAccounts, unreadable: Unreadable
+) -> Quarantined:
+    """Return *call* as one that could not be read, with what can be said of it all the same."""
+    return _quarantined(transaction, call.program.name, unreadable)._replace(
+        moved=unreadable.moved or unlisted.moved_by(call, token_accounts),
+        mints=token_accounts.mints_of(call.instruction.accounts),
+    )
 
 
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:

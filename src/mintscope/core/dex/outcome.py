@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Mint, Signature
 from mintscope.core.market.swap import Swap
 
 
@@ -24,6 +24,7 @@ class QuarantineReason(StrEnum):
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # not in the table, and moved one mint for another
     OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
     EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers
+    DECODER_BUG = "decoder_bug"  # the decoder failed at it: the log has a trace
 
 
 class Moved(NamedTuple):
@@ -39,7 +40,8 @@ class Quarantined(NamedTuple):
     signature   None where not even that could be read
     program     the short name of the table; "unknown" where none was reached
     head        of an unknown instruction its first 8 bytes, hex, all if there are fewer; else empty
-    moved       of an unknown instruction, where SOL or dollars were exchanged
+    moved       if SOL or dollars were exchanged all the same
+    mints       of the token accounts that the call names
     """
 
     signature: Signature | None
@@ -48,6 +50,7 @@ class Quarantined(NamedTuple):
     reason: QuarantineReason
     head: str = ""
     moved: Moved | None = None
+    mints: tuple[Mint, ...] = ()
 
 
 class Unlisted(NamedTuple):

@@ -27,6 +27,8 @@ SPL_PROGRAMS: Final = frozenset({SPL, SPL_2022, base58.decode(SPL), base58.decod
 SYSTEM: Final = "11111111111111111111111111111111"
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
+NAMED_MINTS_MAX: Final = 8
+
 INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # accounts are account, mint, owner
 INITIALIZE_ACCOUNTS: Final = 3
 INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data instead
@@ -93,6 +95,15 @@ class TokenAccounts:
             return self._keys[account]
         except IndexError:
             raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
+
+    def mints_of(self, accounts: Sequence[int]) -> tuple[Mint, ...]:
+        """Return the first few mints of the token accounts among *accounts*."""
+        balances = filter(None, map(self.book.get, accounts))
+        mints = list(dict.fromkeys(balance.mint for balance in balances))[:NAMED_MINTS_MAX]
+        try:
+            return tuple(map(address, mints))
+        except Unreadable:
+            return ()
 
     def decimals(self, mint: str) -> int | None:
         """Return the decimals of *mint*, None where nothing in the transaction tells."""

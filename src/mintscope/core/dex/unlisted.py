@@ -61,6 +61,15 @@ def _moved(exchanges: Iterable[Exchange]) -> Moved | None:
     return max(quotes, key=lambda moved: (moved.quote in STABLES, moved.amount), default=None)
 
 
+def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
+    """Return the SOL or dollars that a call exchanged which could not be read, if that is known."""
+    try:
+        moved = _moved(exchanges_of(moves(call, token_accounts)).values())
+        return moved or _moved(_exchanged(call, token_accounts))
+    except Unreadable:
+        return None
+
+
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each event of *call* that tells of one.
 

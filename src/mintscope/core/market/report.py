@@ -9,10 +9,12 @@ from math import inf
 from typing import Annotated, Final, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS, about
 from mintscope.base.solana import WSOL
+from mintscope.core.market.coverage import ReportCoverage
 from mintscope.core.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD, Floats
 
 
@@ -165,13 +167,22 @@ class TokenReport(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     price: Annotated[Price, about("Price at the newest accepted swap.")]
     indicators: Annotated[Indicators, about("Indicators by timeframe, and the pressure.")]
     data_span: Annotated[DataSpan, about("How far the data reaches.")]
+    coverage: Annotated[
+        ReportCoverage | UnsetType,
+        about(
+            "How much of what was exchanged was read lately; absent until it has been counted"
+            " after a start."
+        ),
+    ] = UNSET
 
 
 CANDLES_MIN: Final = 9
 
 
-def token_report(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
-    """Return the report of *mint* from its snapshot as of *now*.
+def token_report(
+    mint: Mint, values: Floats, now: UnixS, coverage: ReportCoverage | UnsetType = UNSET
+) -> TokenReport:
+    """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
 
     Raises InsufficientData without a priced swap or below 9 m1 candles: no timeframe has
     more candles than m1, so none could have an average.
@@ -181,10 +192,12 @@ def token_report(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
             f"{values[COUNTS]:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
             f" trades of this token in {CANDLES_MIN} different minutes since tracking began."
         )
-    return report_of(mint, values, now)
+    return report_of(mint, values, now, coverage)
 
 
-def report_of(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
+def report_of(
+    mint: Mint, values: Floats, now: UnixS, coverage: ReportCoverage | UnsetType = UNSET
+) -> TokenReport:
     """Return the report however little there is: one priced swap at least."""
     v = values.tolist()
     m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
@@ -199,6 +212,7 @@ def report_of(mint: Mint, values: Floats, now: UnixS) -> TokenReport:
             Pressure(*v[SHARES:COUNTS]),
         ),
         DataSpan(UnixS(int(v[FIRST])), now, CandleCounts(m1, m5, m15, h1)),
+        coverage,
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.base.time import DAY_S, MINUTE_S
+from mintscope.core.market.coverage import SlotCoverage
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import Tail
 from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader, Waypoint
@@ -76,7 +77,7 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 
 UNKNOWN_PROGRAM: Final = "unknown_program"
 
-Change = NewSlot | DeadSlot | FinalSlot | Gap | Unread | NotRead
+Change = NewSlot | DeadSlot | FinalSlot | Gap | Unread | NotRead | SlotCoverage
 
 
 class FinalizedSlot(NamedTuple):
@@ -228,14 +229,6 @@ class Tracking(Protocol):
         """Return *mint* if it is tracked."""
 
 
-class UnreadCount(NamedTuple):
-    """How many transactions of *program* are in quarantine for *reason*."""
-
-    program: str
-    reason: str
-    transactions: int
-
-
 class MarketOverview(NamedTuple):
     """Where the market stands.
 
@@ -253,7 +246,6 @@ class MarketOverview(NamedTuple):
     gap_count: int
     gap_slots: int
     newest_gap: Slot | None
-    unread: Sequence[UnreadCount]
     candles_a_day: Mapping[Timeframe, int] | None = None
 
 
@@ -270,15 +262,4 @@ class MarketReader(LogReader, Protocol):
         """Return up to *limit* kinds of the newest block's day, the most volume first.
 
         Raises ServiceUnavailable.
-        """
-
-
-class NotReadHours(Protocol):
-    """What was not read, over time, for administrators."""
-
-    async def not_read_by_hour(self, since: int) -> Mapping[str, Mapping[int, int]]:
-        """Return how many calls were not read in the hour *since* and later, by program and hour.
-
-        Hours since 1970-01-01 UTC, by the time of blocks; a week is kept.  Raises
-        ServiceUnavailable.
         """

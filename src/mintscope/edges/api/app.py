@@ -38,7 +38,7 @@ from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate, KeyRing
 from mintscope.edges.api.groups.routes import group_operations
-from mintscope.edges.api.health import HealthRoutes
+from mintscope.edges.api.health import HealthRoutes, ReadCoverage, no_coverage
 from mintscope.edges.api.holdings.routes import holding_operations
 from mintscope.edges.api.signals.routes import signal_operations
 from mintscope.edges.api.streams.routes import stream_operation
@@ -93,6 +93,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     has_express: bool = True,
     identity: Identity | None = None,
     other_paths: Sequence[str] = (),
+    coverage: ReadCoverage = no_coverage,
 ) -> HttpApplication:
     """Return the API.
 
@@ -100,12 +101,11 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
-    series     who reads them; without one there are none
-    lists      who keeps the list of tokens; without it there is none
-    streams    what changes, for those who stay; without them there are none
+    series, lists, streams   who reads, keeps or tells of them; without one there are none
     has_express  plain requests for a token's data are answered before the application is asked
     identity     who sells here, for those who read descriptions
     other_paths  of what programs are served beside the API, told in its descriptions
+    coverage     what was read and missed lately
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
     adverts = Adverts()
@@ -127,7 +127,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         clock=clock,
         rate_limit=limits.by_account(rotation_limit),
     )
-    health = _health(checks, health_limit, limits, clock)
+    health = _health(checks, health_limit, limits, clock, coverage)
     operations = [
         _token_operation(v1),
         batch_operation(v1),
@@ -156,10 +156,19 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 
 
 def _health(
-    checks: Sequence[Check], limit: Limit, limits: AddressLimits, clock: Clock
+    checks: Sequence[Check],
+    limit: Limit,
+    limits: AddressLimits,
+    clock: Clock,
+    coverage: ReadCoverage,
 ) -> HealthRoutes:
-    probes = limits.of(PROBES)
-    return HealthRoutes(checks=checks, limit=limits.of(limit), probe_limit=probes, clock=clock)
+    return HealthRoutes(
+        checks=checks,
+        limit=limits.of(limit),
+        probe_limit=limits.of(PROBES),
+        clock=clock,
+        coverage=coverage,
+    )
 
 
 def _format_at(router: Router[Route], path: str) -> ErrorFormat:

@@ -1,16 +1,17 @@
 """Whether the service is alive, and whether it can do its work."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode, ServiceUnavailable
+from mintscope.core.market.coverage import Coverage
 from mintscope.edges.api.check import OK, Check, result_of
 from mintscope.edges.api.description.operation import Operation
-from mintscope.edges.api.wire import Alive, Health, success
+from mintscope.edges.api.wire import Alive, Health, health_coverage, success
 from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -27,14 +28,26 @@ READY: Final = (
 )
 
 
+ReadCoverage: TypeAlias = Callable[[], Coverage | None]
+
+
+def no_coverage() -> Coverage | None:
+    """Return that nothing is counted."""
+    return None
+
+
 @dataclass(slots=True, kw_only=True)
 class HealthRoutes:
-    """/v1/health for clients, /healthz and /readyz for those who run the process."""
+    """/v1/health for clients, /healthz and /readyz for those who run the process.
+
+    coverage   what was read and missed lately, as it was last counted
+    """
 
     checks: Sequence[Check]
     limit: AddressLimit
     probe_limit: AddressLimit
     clock: Clock
+    coverage: ReadCoverage = no_coverage
     _results: dict[str, str] = field(default_factory=dict)
     _fresh_until_s: float = float("-inf")
     _checking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -75,7 +88,7 @@ class HealthRoutes:
         """Endpoint 8: always 200 while the service answers; the body says how well."""
         await self.limit.pass_through(request)
         results = await self._checked()
-        return self._response(request, _health(results))
+        return self._response(request, self._health(results))
 
     async def get_readiness(self, request: Request) -> Response:
         """Answer 200 if every vital check passes, else 503 naming those that do not."""
@@ -89,7 +102,7 @@ class HealthRoutes:
         ]
         if failing:
             raise ServiceUnavailable("not ready; " + "; ".join(failing))
-        return self._response(request, _health(results))
+        return self._response(request, self._health(results))
 
     async def get_liveness(self, request: Request) -> Response:
         """Answer 200: the event loop turns."""
@@ -110,7 +123,11 @@ class HealthRoutes:
                 self._fresh_until_s = self.clock.monotonic_s() + REMEMBERED_S
             return self._results
 
-
-def _health(results: dict[str, str]) -> Health:
-    status = OK if set(results.values()) <= {OK} else "degraded"
-    return Health(status=status, version=__version__, checks=results)
+    def _health(self, results: dict[str, str]) -> Health:
+        status = OK if set(results.values()) <= {OK} else "degraded"
+        return Health(
+            status=status,
+            version=__version__,
+            checks=results,
+            coverage=health_coverage(self.coverage()),
+        )

@@ -13,6 +13,7 @@ from mintscope.base.errors import ErrorCode, ServiceError
 from mintscope.base.primitives import ADDRESS, SIGNATURE, UnixMs, about
 from mintscope.base.solana import USDC
 from mintscope.base.time import iso_time_ms
+from mintscope.core.market.coverage import Coverage, ReadShare, totals
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response
@@ -231,6 +232,22 @@ class Proof(Claimed):
     ]
 
 
+class HealthCoverage(
+    Wire,
+    rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
+):
+    """How much of what was exchanged was read lately, overall."""
+
+    from_: Annotated[
+        int,
+        about("Since when: the start of the hour before that of `to`, Unix seconds.", 1763452800),
+    ]
+    to: Annotated[int, about("Block time as of which it was counted.", 1763460000)]
+    overall: Annotated[ReadShare, about("Of all calls that exchanged tokens.")]
+    missing_slots: Annotated[int, about("Slots of that time that no node could deliver.", 0)]
+    skipped_slots: Annotated[int, about("Slots of that time proven to hold no block.", 12)]
+
+
 class Health(Wire):
     """How well the service works."""
 
@@ -240,6 +257,10 @@ class Health(Wire):
         dict[str, str],
         about('Each check with "ok", or what is wrong.', {"store": "ok", "data": "ok"}),
     ]
+    coverage: Annotated[
+        HealthCoverage | msgspec.UnsetType,
+        about("How much was read lately; absent until it has been counted after a start."),
+    ] = msgspec.UNSET
 
 
 class Alive(Wire):
@@ -264,6 +285,19 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
         data,
         timestamp(at).encode(),
         request_id,
+    )
+
+
+def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.UnsetType:
+    """Return what /v1/health says of *coverage*."""
+    if coverage is None:
+        return msgspec.UNSET
+    return HealthCoverage(
+        from_=coverage.since,
+        to=coverage.time,
+        overall=ReadShare(*totals(coverage.rows).shares),
+        missing_slots=coverage.missing_slots,
+        skipped_slots=coverage.skipped_slots,
     )
 
 

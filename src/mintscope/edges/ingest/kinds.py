@@ -18,14 +18,12 @@ LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
 class Kinds:
     """One block's; a kind is a program, a reason and the first bytes of an instruction."""
 
-    def __init__(self) -> None:
+    def __init__(self, decoded: Decoded) -> None:
+        """Count what *decoded* leaves out, and what it read without a name."""
         self._counts: dict[tuple[str, str, str], int] = {}
         self._micro_usd: dict[tuple[str, str, str], int] = {}
         self._lamports: dict[tuple[str, str, str], int] = {}
         self._examples: dict[tuple[str, str, str], Signature | None] = {}
-
-    def add(self, decoded: Decoded) -> None:
-        """Count what *decoded* leaves out, and what it read without a name."""
         for one in decoded.quarantined:
             self._add((one.program, one.reason.value, one.head), one.moved, one.signature)
         for swap in decoded.unlisted:

@@ -20,13 +20,14 @@ from mintscope.base.pace import PaceMeter
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import WSOL, Block, Finalized, Gap, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction
-from mintscope.core.dex.outcome import Decoded
+from mintscope.core.dex.decode import NO_PROGRAM
+from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason
 from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
-from mintscope.core.market.swap import Swap
+from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage
 from mintscope.edges.ingest.kinds import Kinds
 
 log = structlog.get_logger()
@@ -35,7 +36,6 @@ Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], De
 
 DecodeBlock: TypeAlias = Callable[[Block], Decoded]
 
-DECODER_BUG: Final = "decoder_bug"
 # A row each would be a way to fill the disk.
 UNREAD_PER_BLOCK_MAX: Final = 100
 # Labels of the metric of unknown instructions.
@@ -63,6 +63,7 @@ class Slots:
         self.deciding = deciding or DecidingPools()
         self._unknown: set[tuple[str, str]] = set()
         self._meter = PaceMeter()
+        self._metrics = CoverageMetrics()
 
     @property
     def tip(self) -> Tip | None:
@@ -109,7 +110,8 @@ class Slots:
             changes.append(DeadSlot(header.slot))
         if isinstance(place, Hole):
             return False
-        swaps, unread, kinds = self._read(block)
+        decoded = self._read(block)
+        swaps = decoded.swaps
         time, deciding = self._tail.effective(block.time), self.deciding
         samples = sol_usd_samples(
             swaps, lambda pool, price: deciding.agrees(WSOL, pool, price, time)
@@ -122,8 +124,11 @@ class Slots:
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
         changes.append(NewSlot(header, priced.swaps, deciding.changed()))
-        changes.extend(unread[:UNREAD_PER_BLOCK_MAX])
-        changes.extend(kinds.counted(header))
+        changes += _unread(block.slot, decoded)
+        changes += Kinds(decoded).counted(header)
+        coverage = slot_coverage(header, decoded)
+        self._metrics.count(coverage)
+        changes.append(coverage)
         return True
 
     def _note_pace(self, header: SlotHeader) -> None:
@@ -138,29 +143,20 @@ class Slots:
             self.deciding.finalize(final)
         return final
 
-    def _read(self, block: Block) -> tuple[list[Swap], list[Unread], Kinds]:
+    def _read(self, block: Block) -> Decoded:
         """Decode *block*; a bug in the decoder costs the transaction that shows it, no more."""
-        kinds = Kinds()
         try:
             decoded = self._decode_block(block)
         except Exception:
             log.exception("decoder_failed", slot=block.slot)
-            swaps, unread = self._read_one_by_one(block)
-        else:
-            swaps = decoded.swaps
-            unread = [
-                Unread(slot=block.slot, signature=q.signature, program=q.program, reason=q.reason)
-                for q in decoded.quarantined
-            ]
-            kinds.add(decoded)
-            for q in decoded.quarantined:
-                if q.head:
-                    self._count_unknown(q.program, q.head)
-        for program, count in Counter(swap.program for swap in swaps).items():
+            decoded = self._read_one_by_one(block)
+        for program, count in Counter(swap.program for swap in decoded.swaps).items():
             SWAPS.labels(program).inc(count)
-        for one in unread:
+        for one in decoded.quarantined:
             QUARANTINED.labels(one.program, one.reason).inc()
-        return swaps, unread, kinds
+            if one.head:
+                self._count_unknown(one.program, one.head)
+        return decoded
 
     def _count_unknown(self, program: str, discriminator: str) -> None:
         """Count an unknown instruction; a stranger can make any number of names for one."""
@@ -172,22 +168,29 @@ class Slots:
                 self._unknown.add(key)
         UNKNOWN_INSTRUCTIONS.labels(*key).inc()
 
-    def _read_one_by_one(self, block: Block) -> tuple[list[Swap], list[Unread]]:
-        swaps: list[Swap] = []
-        unread: list[Unread] = []
+    def _read_one_by_one(self, block: Block) -> Decoded:
+        whole = Decoded([], [], [])
         for transaction in block.transactions:
             try:
                 decoded = self._decode([transaction])
             except Exception:
-                log.exception(
-                    "transaction_failed", slot=block.slot, transaction_index=transaction.index
-                )
-                unread.append(
-                    Unread(slot=block.slot, signature=None, program="unknown", reason=DECODER_BUG)
-                )
+                index = transaction.index
+                log.exception("transaction_failed", slot=block.slot, transaction_index=index)
+                reason = QuarantineReason.DECODER_BUG
+                whole.quarantined.append(Quarantined(None, index, NO_PROGRAM, reason))
             else:
-                swaps.extend(decoded.swaps)
-        return swaps, unread
+                whole.swaps.extend(decoded.swaps)
+                whole.quarantined.extend(decoded.quarantined)
+                whole.unlisted.extend(decoded.unlisted)
+        return whole
+
+
+def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
+    """Return what of *decoded* is kept one by one."""
+    return [
+        Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
+        for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]
+    ]
 
 
 def _at_once(decode: Decode) -> DecodeBlock:

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from mintscope.core.market.coverage import CoverageReader
 from mintscope.core.market.history.asking import HistoryAsks, HistoryQueue
 from mintscope.core.market.history.store import (
     HistoryJobs,
@@ -16,7 +17,7 @@ from mintscope.core.market.listing.store import ListReader
 from mintscope.core.market.mint_facts import MintFactStore
 from mintscope.core.market.retention import Retention
 from mintscope.core.market.series.store import SeriesReader
-from mintscope.core.market.store import MarketReader, MarketStore, NotReadHours, Tracking
+from mintscope.core.market.store import MarketReader, MarketStore, Tracking
 from mintscope.edges.storage.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.edges.storage.money import Port
 from mintscope.edges.storage.sql.history.asks import SqlHistoryAsks
@@ -95,8 +96,8 @@ class Market:
         return self._reader
 
     @property
-    def not_read_hours(self) -> NotReadHours:
-        """What was not read, over time."""
+    def coverage(self) -> CoverageReader:
+        """What was read and what was missed, over time."""
         return self._reader
 
     @cached_property

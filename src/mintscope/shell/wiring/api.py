@@ -22,6 +22,7 @@ from mintscope.edges.api.app import DEFAULT_ORIGIN, HEALTH, OTHER, PUBLIC, ROTAT
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.discovery.guide import MCP
+from mintscope.edges.api.health import ReadCoverage, no_coverage
 from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.api.v1 import Freshness
 from mintscope.edges.follow.follower import Follower
@@ -86,11 +87,13 @@ async def _serve(
     enter = stack.enter_async_context
     reader = (market := await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
-    ledger, (follower, streams) = money.ledger, await enter(following(config, reader, clock))
+    ledger = money.ledger
+    follower, streams, covered = await enter(following(config, reader, market.coverage, clock))
     is_restart, pace = siblings.is_restart, follower.pace
     sales = await enter(_selling(config, money, reader, clock, pace, is_restart=is_restart))
     draining, limits = _draining(config, streams), await enter(open_limits(config, clock))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
+    checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
     lists = await enter(listing(config.lists, market.lists, clock, sold_at))
@@ -107,12 +110,14 @@ async def _serve(
         streams=streams,
         limits=limits,
         clock=clock,
+        coverage=(read_coverage := lambda: covered.newest),
     )
     by_address = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
     run = await enter(operating(config, market, money, clock, follower.age_ms))
-    status = StatusReader(checks, reader, follower, sales, clock.now(), age_rules(config.api))
+    rules = age_rules(config.api)
+    status = StatusReader(checks, reader, follower, sales, clock.now(), rules, read_coverage)
     pages = Pages(config.web, accounts, by_address, other, clock, ledger, shown, sold, status, run)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, by_address, other, clock)
@@ -180,6 +185,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     series: SeriesReader | None = None,
     lists: ListParts | None = None,
     streams: Streams | None = None,
+    coverage: ReadCoverage = no_coverage,
 ) -> HttpApplication:
     """Return the API of these parts, with the limits of *config*.
 
@@ -205,6 +211,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         has_express=api.express,
         identity=_identity(config, merchant),
         other_paths=(MCP,) if config.mcp.enabled else (),
+        coverage=coverage,
     )
 
 

@@ -2,7 +2,8 @@
 
 Pure and synchronous: the reader of the log calls `apply` for each event and
 `insert` for each mint it has loaded.  Every report is a function of the log
-up to `seq`, whenever its mint was loaded and however often it was evicted.
+up to `seq`, whenever its mint was loaded and however often it was evicted; only
+its coverage, told by `cover`, is not of the log.
 
 A load takes time, and events go on meanwhile.  `expect` therefore comes before
 the load: from then on the events that concern the mint are kept, and `insert`
@@ -13,9 +14,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import UNSET
 
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.coverage import ReportCoverages
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.engine.kernels import Floats
 from mintscope.core.market.log import (
@@ -62,6 +65,7 @@ class LiveMarket:
         self._tags: dict[Mint, bytes] = {}
         self._bodies_time: UnixS | None = None
         self._encoder = msgspec.json.Encoder()
+        self._coverages: ReportCoverages | None = None
 
     def __len__(self) -> int:
         """Return how many mints are in memory."""
@@ -175,16 +179,23 @@ class LiveMarket:
         body = self._bodies.get(mint)
         if body is None:
             values, now = self._values(mint)
-            body = self._bodies[mint] = self._encoder.encode(token_report(mint, values, now))
+            coverage = UNSET if self._coverages is None else self._coverages.of(mint)
+            report = token_report(mint, values, now, coverage)
+            body = self._bodies[mint] = self._encoder.encode(report)
             self._tags[mint] = tag_of(values)
         return body
+
+    def cover(self, coverages: ReportCoverages) -> None:
+        """Say *coverages* in the reports from now on."""
+        self._coverages = coverages
+        self._bodies.clear()
 
     def tag(self, mint: Mint) -> bytes:
         """Return the `ReadReport.tag` of what `report` has just returned."""
         return self._tags[mint]
 
     def read(self, mint: Mint) -> TokenReport:
-        """Return the report of *mint*, which is in memory, made anew.
+        """Return the report of *mint*, which is in memory, made anew; without its coverage.
 
         Raises InsufficientData where there is too little to report.
         """

@@ -9,6 +9,7 @@ from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.solana import Gap
 from mintscope.base.time import SECOND_MS
+from mintscope.core.market.coverage import Coverage, percent, totals
 from mintscope.core.payments.books.invariants import Invariant
 from mintscope.edges.web.pages.page import Page, PageResponse
 from mintscope.edges.web.routes import PageRequest, PageRoute, get
@@ -25,6 +26,7 @@ NAMES: Final = {
     "chain": "The node that settles payments answers",
     "ingest": "Blocks are read",
     "stopping": "This process takes requests",
+    "coverage": "What is exchanged is read",
 }
 
 
@@ -37,6 +39,7 @@ FAULTS: Final = {
     "chain": "The node that settles payments does not answer",
     "ingest": "Blocks are not read",
     "stopping": "This process stops",
+    "coverage": "Too little of what is exchanged is read",
 }
 
 
@@ -119,6 +122,7 @@ class ServiceStatus(NamedTuple):
     books        None where nothing is sold, or where they cannot be read just now
     is_selling   payments are taken here
     rules        how late data may be
+    coverage     what was read and missed lately; None while that is not counted
     """
 
     checks: Mapping[str, str]
@@ -127,6 +131,7 @@ class ServiceStatus(NamedTuple):
     started_at: UnixMs
     is_selling: bool
     rules: AgeRules = AgeRules()
+    coverage: Coverage | None = None
 
 
 ReadStatus: TypeAlias = Callable[[], Awaitable[ServiceStatus]]
@@ -163,6 +168,7 @@ class StatusPages:
             "names": NAMES,
             "faults": FAULTS,
             "lateness": lateness.name.lower(),
+            "coverage": _coverage(status.coverage),
             "newest_at": _newest_at(status.market, read_at),
             "sales": _why_closed(wrong),
             "up_s": (request.now - status.started_at) // SECOND_MS,
@@ -177,6 +183,22 @@ def _newest_at(market: MarketStatus | None, read_at: UnixMs) -> UnixMs | None:
     if market is None or market.age_ms is None:
         return None
     return UnixMs(read_at - market.age_ms)
+
+
+def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
+    """Return what the page says of what was read lately."""
+    if coverage is None:
+        return None
+    found = totals(coverage.rows)
+    by_calls, by_volume = found.shares
+    return {
+        "since": UnixMs(coverage.since * SECOND_MS),
+        "calls": None if by_calls is None else percent(by_calls),
+        "volume": None if by_volume is None else percent(by_volume),
+        "missed": found.missed.calls,
+        "missing_slots": coverage.missing_slots,
+        "skipped_slots": coverage.skipped_slots,
+    }
 
 
 def _why_closed(wrong: Mapping[str, str]) -> str:

@@ -9,9 +9,10 @@ from mintscope.base.errors import InvalidTokenAddress, NotFound, ServiceUnavaila
 from mintscope.base.primitives import Mint, UnixMs, parse_mint
 from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.market.coverage import CoverageReader
 from mintscope.core.market.history.asking import HistoryAsks
 from mintscope.core.market.listing.listed import ListedMint, ListQuestion, TokenLists
-from mintscope.core.market.store import MarketReader, NotReadHours, TrackedMint, Tracking
+from mintscope.core.market.store import MarketReader, TrackedMint, Tracking
 from mintscope.core.payments.books.closure import PAUSED
 from mintscope.core.payments.books.store import SalesBooks
 from mintscope.edges.web.form import sentence
@@ -35,7 +36,7 @@ class OperationParts:
 
     tracking: Tracking
     market: MarketReader
-    not_read: NotReadHours
+    coverage: CoverageReader
     sales: SalesBooks | None
     history: HistoryAsks | None
 

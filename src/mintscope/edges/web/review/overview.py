@@ -1,14 +1,28 @@
 """How the service is doing: plots of a week, and what stands in the store now."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
 from mintscope.base.metrics import DISCONNECTED_STATUS
+from mintscope.base.primitives import MICRO_USD, UnixMs
 from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.hours import HourSeries, Series, hour_of, requests_of, status_of
 from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.market.coverage import (
+    READ,
+    UNLISTED,
+    WEEK_HOURS,
+    Coverage,
+    ProgramHour,
+    Tally,
+    percent,
+    summed,
+    totals,
+    unlisted_programs,
+    window_start,
+)
 from mintscope.edges.web.figures.hour_plot import HOURS, hour_plot
 from mintscope.edges.web.pages.page import Page, PageResponse
 from mintscope.edges.web.review.operations import OperationParts
@@ -16,6 +30,7 @@ from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get
 
 OVERVIEW: Final = "/admin/overview"
 PROGRAMS_SHOWN: Final = 8
+UNLISTED_SHOWN: Final = 20
 DAYS: Final = HOURS // 24
 LAMPORTS_PER_SOL: Final = 10**9
 UNPAID_STATUS: Final = 402
@@ -54,7 +69,7 @@ class OverviewPages:
                 "svg": hour_plot(lag_s, hour, LAG_HEARD, is_level=True),
             },
             "age_s": await self._age_s(request),
-            "programs": await self._programs(hour),
+            **_coverage(await self._parts.coverage.coverage(WEEK_HOURS), hour),
             "days": DAYS,
             "waiting": (await self._review.counts()),
         }
@@ -64,23 +79,6 @@ class OverviewPages:
         """Return how old the newest block in the store is."""
         tip = await self._parts.market.tip()
         return None if tip.time is None else max(0.0, request.now / SECOND_MS - tip.time)
-
-    async def _programs(self, hour: int) -> list[dict[str, Any]]:
-        """Return a plot, and the counts of each day, of the programs least read in the week.
-
-        The rest of them is one.
-        """
-        since = hour - HOURS + 1
-        by_program = await self._parts.not_read.not_read_by_hour(since)
-        totals = Counter({program: sum(of.values()) for program, of in by_program.items()})
-        shown = [program for program, _ in totals.most_common(PROGRAMS_SHOWN)]
-        rest: Counter[int] = Counter()
-        for program in by_program.keys() - set(shown):
-            rest.update(by_program[program])
-        lines = [(program, by_program[program]) for program in shown]
-        if rest:
-            lines.append(("all others", rest))
-        return [_plot(label, of, hour) | {"days": _days(of, since)} for label, of in lines]
 
     async def _money(self) -> dict[str, Any]:
         books = self._parts.sales
@@ -93,6 +91,66 @@ class OverviewPages:
             "fund_sol": None if fund is None else fund / LAMPORTS_PER_SOL,
             "pending": pending,
         }
+
+
+def _coverage(coverage: Coverage | None, hour: int) -> dict[str, Any]:
+    """Return what was read and missed: shares, and of programs the plots and sums of each day."""
+    if coverage is None:
+        return {"read": None, "programs": [], "unlisted": []}
+    window = totals(coverage.after(window_start(coverage.time)))
+    read = {
+        "since": UnixMs(window_start(coverage.time) * SECOND_MS),
+        "calls": _percent(window.shares.by_calls),
+        "volume": _percent(window.shares.by_volume),
+        "week": _percent(totals(coverage.rows).shares.by_volume),
+    }
+    missed = [row for row in coverage.rows if row.outcome not in {READ, UNLISTED}]
+    return {
+        "read": read,
+        "programs": _missed(missed, hour),
+        "unlisted": _unlisted(coverage.rows, hour - HOURS + 1),
+    }
+
+
+def _percent(share: float | None) -> str | None:
+    return None if share is None else percent(share)
+
+
+def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
+    """Return a plot, and the calls of each day, of the programs most missed in the week.
+
+    The rest of them is one.
+    """
+    by_program: dict[str, Counter[int]] = {}
+    for row in rows:
+        by_program.setdefault(row.program, Counter())[row.hour] += row.tally.calls
+    sums = Counter({program: of.total() for program, of in by_program.items()})
+    shown = [program for program, _ in sums.most_common(PROGRAMS_SHOWN)]
+    rest: Counter[int] = Counter()
+    for program in by_program.keys() - set(shown):
+        rest.update(by_program[program])
+    lines = [(program, by_program[program]) for program in shown]
+    if rest:
+        lines.append(("all others", rest))
+    since = hour - HOURS + 1
+    return [_plot(program, of, hour) | {"days": _days(of, since)} for program, of in lines]
+
+
+def _unlisted(rows: Sequence[ProgramHour], since: int) -> list[dict[str, Any]]:
+    """Return the programs that are not in the table and exchange, with each day's calls and USD."""
+    found = []
+    for program, total in unlisted_programs(rows)[:UNLISTED_SHOWN]:
+        days: list[list[Tally]] = [[] for _ in range(DAYS)]
+        for row in rows:
+            if row.program == program and row.outcome == UNLISTED:
+                days[min(DAYS - 1, max(0, (row.hour - since) // 24))].append(row.tally)
+        sums = [_told(summed(day)) for day in reversed(days)]
+        found.append({"program": program, "days": sums, "total": _told(total)})
+    return found
+
+
+def _told(tally: Tally) -> dict[str, int]:
+    return {"calls": tally.calls, "usd": tally.volume // MICRO_USD}
 
 
 def _plot(

@@ -1,7 +1,7 @@
 """Checks the stores: the age of the market, and the sums of the money."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
@@ -11,10 +11,8 @@ from mintscope.base.errors import (
     UnusablePepper,
     UnusableStore,
 )
-from mintscope.base.primitives import MICRO_USD
 from mintscope.base.time import DAY_S
-from mintscope.core.dex.outcome import QuarantineReason
-from mintscope.core.market.store import UNKNOWN_PROGRAM, MarketOverview, NotRead
+from mintscope.core.market.store import MarketOverview
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
@@ -28,13 +26,10 @@ from mintscope.shell.wiring.stores import (
     retention_of,
 )
 
-UNREAD_SHOWN_MAX: Final = 5
-NOT_READ_MAX: Final = 10_000
 GIB: Final = 1024**3
 # Of a candle with its indexes and what is free between them, measured.
 FILE_CANDLE_BYTES: Final = 120
 SERVER_CANDLE_BYTES: Final = 255
-NEW: Final = (UNKNOWN_PROGRAM, QuarantineReason.UNKNOWN_INSTRUCTION)
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
@@ -44,7 +39,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
         yield ok(f"market: {place.name} is made at the first start")
         return
     try:
-        overview, not_read = asyncio.run(_overview(config))
+        overview = asyncio.run(_overview(config))
     except (UnusableStore, ServiceUnavailable) as error:
         yield fail(f"market: {error}", "restore a backup, or use another data_dir")
         return
@@ -59,25 +54,11 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
             f" newest at slot {overview.newest_gap}",
             "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url",
         )
-    unnamed = [one for one in not_read if one.reason in NEW]
-    if unnamed:
-        yield warn(
-            f"market: {sum(one.count for one in unnamed)} swaps of the last day by programs or"
-            f" instructions that are not listed, about"
-            f" {sum(one.volume for one in unnamed) // MICRO_USD} USD",
-            "mintscope programs --unread; dex.programs adds a program",
-        )
-    for unread in overview.unread[:UNREAD_SHOWN_MAX]:
-        yield warn(
-            f"market: {unread.transactions} transactions of {unread.program} not understood:"
-            f" {unread.reason}",
-            "the program may have changed: look for a newer mintscope",
-        )
 
 
-async def _overview(config: Config) -> tuple[MarketOverview, Sequence[NotRead]]:
+async def _overview(config: Config) -> MarketOverview:
     async with open_market(config) as market:
-        return await market.reader.overview(), await market.reader.not_read(NOT_READ_MAX)
+        return await market.reader.overview()
 
 
 def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Finding:

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from mintscope.base.clock import Clock
+from mintscope.core.market.coverage import CoverageReader
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogReader
 from mintscope.edges.follow.broadcaster import Broadcaster
+from mintscope.edges.follow.coverage import CoverageFollower
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.server.streams.streams import StreamBounds, Streams
 from mintscope.shell.config.config import Config
@@ -17,16 +19,21 @@ from mintscope.shell.wiring.storage.notices import waiting
 
 @asynccontextmanager
 async def following(
-    config: Config, reader: LogReader, clock: Clock
-) -> AsyncIterator[tuple[Follower, Streams]]:
-    """Follow *reader* during the block, and look after streams."""
+    config: Config, reader: LogReader, coverage: CoverageReader, clock: Clock
+) -> AsyncIterator[tuple[Follower, Streams, CoverageFollower]]:
+    """Follow *reader* and *coverage* during the block, and look after streams."""
     with telling_what_is_compiled():
         market = LiveMarket(config.market.live_mints_max)
     async with waiting(config) as wait:
         follower = Follower(reader, market, clock, wait=wait)
         streams = Streams(Broadcaster(follower, market, clock), clock, stream_bounds(config))
-        async with running(follower.run, "follow"), running(streams.run, "streams"):
-            yield follower, streams
+        covered = CoverageFollower(coverage, market.cover, share_min=config.api.read_share_min)
+        async with (
+            running(follower.run, "follow"),
+            running(streams.run, "streams"),
+            running(covered.run, "coverage"),
+        ):
+            yield follower, streams, covered
 
 
 def stream_bounds(config: Config) -> StreamBounds:

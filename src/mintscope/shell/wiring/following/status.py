@@ -12,6 +12,7 @@ from mintscope.core.payments.books.closure import violation_of
 from mintscope.core.payments.books.treasury import ScanScope
 from mintscope.edges.api.check import Check, result_of
 from mintscope.edges.api.failures import RETRY_S
+from mintscope.edges.api.health import ReadCoverage, no_coverage
 from mintscope.edges.follow.follower import Follower
 from mintscope.edges.web.front.status import (
     AgeRules,
@@ -35,6 +36,7 @@ class StatusReader:
     sales        None where nothing is sold
     started_at   when this process began to answer
     rules        how late data may be
+    coverage     what was read and missed lately
     """
 
     checks: Sequence[Check]
@@ -43,6 +45,7 @@ class StatusReader:
     sales: Sales | None
     started_at: UnixMs
     rules: AgeRules
+    coverage: ReadCoverage = no_coverage
 
     async def __call__(self) -> ServiceStatus:
         """Return the status as it is now."""
@@ -59,6 +62,7 @@ class StatusReader:
             started_at=self.started_at,
             is_selling=self.sales is not None,
             rules=self.rules,
+            coverage=self.coverage(),
         )
 
     async def _market(self) -> MarketStatus:

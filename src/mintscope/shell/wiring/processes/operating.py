@@ -27,7 +27,7 @@ async def operating(
         yield OperationParts(
             tracking=market.tracking,
             market=market.reader,
-            not_read=market.not_read_hours,
+            coverage=market.coverage,
             sales=sales,
             history=None if config.chain.source == "files" else market.history_asks,
         )

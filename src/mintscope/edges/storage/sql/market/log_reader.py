@@ -6,17 +6,18 @@ from typing import Final
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.core.market import log
+from mintscope.core.market.coverage import Coverage, MissedMints
 from mintscope.core.market.store import (
     CANDLES_MIN,
     MINUTES_S,
     RECENT_S,
     MarketOverview,
     NotRead,
-    UnreadCount,
 )
 from mintscope.edges.storage.database import AccessInThreads, Database, Row
+from mintscope.edges.storage.sql.market.coverage import coverage_of, missed_mints
 from mintscope.edges.storage.sql.market.growth import candles_a_day
-from mintscope.edges.storage.sql.market.not_read import by_hour, largest
+from mintscope.edges.storage.sql.market.not_read import largest
 from mintscope.edges.storage.sql.market.rows import (
     header_of,
     last_seq,
@@ -99,13 +100,10 @@ SELECT count(*), coalesce(sum(last - first + 1), 0), max(last) FROM gap WHERE fi
 NEWEST_GAPS: Final = """
 SELECT first, last, reason FROM gap WHERE filled_at IS NULL ORDER BY last DESC, first DESC LIMIT ?
 """
-UNREAD: Final = """
-SELECT program, reason, count(*) FROM quarantine GROUP BY program, reason ORDER BY 3 DESC, 1, 2
-"""
 
 
 class SqlLogReader:
-    """Implements MarketReader; `close` it when done.
+    """Implements MarketReader and CoverageReader; `close` it when done.
 
     access    of one thread
     version   tells cheaply whether anything was committed; None: nothing is cheaper than the tip
@@ -151,9 +149,13 @@ class SqlLogReader:
         """Return up to *limit* kinds of the newest block's day, the most volume first."""
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
-    async def not_read_by_hour(self, since: int) -> Mapping[str, Mapping[int, int]]:
-        """Return how many calls were not read in the hour *since* and later, by program."""
-        return await self._reading.in_snapshot(lambda db: by_hour(db, since))
+    async def coverage(self, hours: int) -> Coverage | None:
+        """Return what was read and missed in the newest block's hour and before, *hours* in all."""
+        return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
+
+    async def missed_mints(self) -> MissedMints:
+        """Return the mints of which calls were missed in the window."""
+        return await self._reading.in_snapshot(missed_mints)
 
     async def close(self) -> None:
         """Let go of the database and the thread."""
@@ -173,11 +175,10 @@ class SqlLogReader:
 def _overview(db: Database) -> MarketOverview:
     slot, time, folded_slot, follows_files = db.execute(STANDING).get
     gap_count, gap_slots, newest_gap = db.execute(GAPS).get
-    unread = [UnreadCount(*row) for row in db.execute(UNREAD)]
     tracked_count = db.execute(TRACKED_COUNT).get
     standing = (slot, time, folded_slot, bool(follows_files), tracked_count)
     added = candles_a_day(db, time, tracked_count)
-    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, unread, added)
+    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, added)
 
 
 def _events(db: Database, after_seq: int, limit: int) -> list[log.Event]:

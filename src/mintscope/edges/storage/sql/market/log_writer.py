@@ -5,6 +5,7 @@ from typing import Final
 
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import Gap
+from mintscope.core.market.coverage import SlotCoverage
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import DEAD_MAX, GAPS_MAX, Tail
 from mintscope.core.market.log import PricedSwap
@@ -21,6 +22,7 @@ from mintscope.core.market.store import (
 )
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
 from mintscope.edges.storage.sql.market import not_read
+from mintscope.edges.storage.sql.market.coverage import CoverageWriter, died
 from mintscope.edges.storage.sql.market.deciding import deciding_pools, keep_deciding
 from mintscope.edges.storage.sql.market.fold import SqlFolding
 from mintscope.edges.storage.sql.market.mints import MintIds, track, untrack
@@ -72,6 +74,7 @@ UPDATE header SET is_dead = 1
 RETURNING seq
 """
 
+DIED_FROM: Final = "SELECT parent_slot, time FROM header WHERE seq = ?"
 TOUCHED: Final = """
 SELECT address FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint.id
 """
@@ -134,6 +137,7 @@ class SqlMarketStore:
         self._follows_all = follows_all
         self._mints = MintIds(tables, creates=follows_all)
         self._retention = retention
+        self._coverage = CoverageWriter()
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
         """Return where the log stands; track *mints* before the first slot ever.
@@ -197,6 +201,7 @@ class SqlMarketStore:
             slots = (change for change in changes if isinstance(change, NewSlot))
             traded = dict.fromkeys(swap.mint for new in slots for swap in new.swaps)
             added = _Added(self._mints.look_up(db, traded))
+            covered: list[SlotCoverage] = []
             seq = last_seq(db)
             for change in changes:
                 match change:
@@ -206,6 +211,8 @@ class SqlMarketStore:
                     case DeadSlot(slot):
                         seq += 1
                         added.flush(db)
+                        self._coverage.add(db, covered)
+                        covered.clear()
                         _retract(db, seq, slot)
                     case FinalSlot(slot):
                         seq += 1
@@ -217,7 +224,10 @@ class SqlMarketStore:
                         _quarantine(db, change)
                     case NotRead():
                         not_read.add(db, change)
+                    case SlotCoverage():
+                        covered.append(change)
             added.flush(db)
+            self._coverage.add(db, covered)
             self._tables.written(db)
 
 
@@ -255,6 +265,7 @@ def _retract(db: Database, seq: int, slot: Slot) -> None:
     killed = db.execute(KILL, (slot,)).get
     assert killed is not None, f"expected slot {slot} to be the newest that lives"
     db.execute(COUNT_FROM_TIP, (slot,))
+    died(db, slot, *db.execute(DIED_FROM, (killed,)).get)
     mints = (Mint(address) for (address,) in db.execute(TOUCHED, (killed,)))
     db.executemany(EVENTS, [(seq, "retract", slot, mints_blob(mints))])
 

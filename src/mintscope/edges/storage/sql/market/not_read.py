@@ -1,6 +1,5 @@
 """What was seen and not read over the last week: bounded, whatever is seen."""
 
-from collections import defaultdict
 from typing import Final
 
 from mintscope.base.primitives import Signature, UnixS
@@ -40,11 +39,6 @@ SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
  GROUP BY program, reason, head
  ORDER BY 5 DESC, 4 DESC, 1, 2, 3 LIMIT :limit
 """
-BY_HOUR: Final = """
-SELECT program, hour, sum(count) FROM not_read
- WHERE hour >= ?
- GROUP BY program, hour
-"""
 
 
 def add(db: Database, seen: NotRead) -> None:
@@ -74,11 +68,3 @@ def largest(db: Database, limit: int) -> list[NotRead]:
         )
         for program, reason, head, count, volume, signature, time in db.execute(LARGEST, bounds)
     ]
-
-
-def by_hour(db: Database, since: int) -> dict[str, dict[int, int]]:
-    """Return how much there was in the hour *since* and later, by program and hour."""
-    found: dict[str, dict[int, int]] = defaultdict(dict)
-    for program, hour, count in db.execute(BY_HOUR, (since,)):
-        found[program][int(hour)] = int(count)
-    return found
