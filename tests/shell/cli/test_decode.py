@@ -128,3 +128,51 @@ def test_a_missing_file_is_a_bad_file(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "nowhere.json: expected a readable file" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["transactions", "transactions_2026"])
+def test_a_folder_stands_for_the_recordings_in_it(shared_data: Path, name: str) -> None:
+    """Lists of fixtures and of swaps, .jsonl, lie beside the recordings and are none."""
+    folder = shared_data / name
+    if not folder.is_dir():
+        pytest.skip(f"the recorded transactions are not there: {folder}")
+    files = sorted((folder / "tx").iterdir())
+    whole = run(folder)
+
+    assert (whole.exit_code, whole.stderr) == (0, "")
+    assert whole.stdout == run(*files).stdout != ""
+
+
+def test_a_folder_is_read_in_the_order_of_names_at_any_depth(
+    transactions: Path, tmp_path: Path
+) -> None:
+    text = (transactions / "tx" / f"{SWAP_TX}.json").read_bytes()
+    slots = {"b.json": 2, "a/z.json.gz": 1, "c/d/e.json": 3}
+    for name, slot in slots.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        told = json.dumps({**json.loads(text), "slot": slot}).encode()
+        path.write_bytes(gzip.compress(told) if name.endswith("gz") else told)
+    for left_out in ("b.jsonl", "README.md", "c/notes.txt"):
+        (tmp_path / left_out).write_text("none of these is read")
+    result = run(tmp_path)
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert list(dict.fromkeys(row["slot"] for row in rows(result.stdout))) == [1, 2, 3]
+
+
+def test_a_bad_file_in_a_folder_is_named(tmp_path: Path) -> None:
+    bad = tmp_path / "in" / "bad.json"
+    bad.parent.mkdir()
+    bad.write_text("{}")
+    result = run(tmp_path)
+
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"{bad}: expected a getTransaction or getBlock result")
+
+
+def test_a_folder_without_recordings_is_refused(tmp_path: Path) -> None:
+    result = run(tmp_path)
+
+    assert result.exit_code == 2
+    assert result.stderr == f"{tmp_path}: expected a folder of .json or .json.gz files; has none\n"

@@ -1,6 +1,7 @@
-"""`mintscope decode FILE...`: the swaps in files of transactions and blocks."""
+"""`mintscope decode PATH...`: the swaps in files of transactions and blocks."""
 
 import gzip
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ app = typer.Typer()
 GZIP_MAGIC: Final = b"\x1f\x8b"
 UNSAID: Final = msgspec.Raw(b"null")
 DIGITS: Final = Context(prec=28)
+# Of a folder, files with other names are left out: lists and notes lie beside recordings.
+NAMES_IN_FOLDERS: Final = (".json", ".json.gz")
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # unpacked; a whole block takes some 7 MB
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
@@ -47,23 +50,54 @@ class BadFile(Exception):
 
 @app.command()
 def decode(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="JSON or JSON lines, plain or gzip.")
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Files of JSON or JSON lines, or folders of them."),
     ],
 ) -> None:
     """Print one JSON line per swap; quarantined transactions go to stderr.
 
     Each file holds getTransaction or getBlock results (encoding "json"), one in all or one a line,
-    bare or inside a JSON-RPC answer.
+    plain or gzip, bare or inside a JSON-RPC answer. A folder stands for all .json and .json.gz
+    files in it and in its folders, in the order of their names.
     """
-    for path in files:
-        try:
+    for path in paths:
+        _decode(path)
+    sys.stdout.flush()
+
+
+def _decode(path: Path) -> None:
+    """Print the swaps of *path*, a file or a folder."""
+    try:
+        for file in files_of(path):
+            path = file
             for swap, slot, time in swaps(path):
                 sys.stdout.buffer.write(msgspec.json.encode(row(swap, slot, time)) + b"\n")
-        except BadFile as bad:
-            sys.stdout.flush()
-            stop(f"{path}: {bad}")
-    sys.stdout.flush()
+    except BadFile as bad:
+        sys.stdout.flush()
+        stop(f"{path}: {bad}")
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return *path*, or the files of transactions and blocks if it is a folder, sorted.
+
+    Raises BadFile if a folder cannot be read or has none.
+    """
+    if not path.is_dir():
+        return [path]
+
+    def refuse(error: OSError) -> None:
+        raise BadFile(f"expected a readable folder; {error}")
+
+    found = [
+        Path(folder, name)
+        for folder, _, names in os.walk(path, onerror=refuse)
+        for name in names
+        if name.endswith(NAMES_IN_FOLDERS)
+    ]
+    if not found:
+        raise BadFile(f"expected a folder of {' or '.join(NAMES_IN_FOLDERS)} files; has none")
+    return sorted(found)
 
 
 def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
