@@ -9,7 +9,7 @@ from mintscope.base.errors import BadRequest
 from mintscope.base.foreign import UNPARSABLE
 
 TEXT_MAX: Final = 512
-INTEGER_MAX: Final = 2**63 - 1
+INTEGERS: Final = 2**63
 EXPECTED: Final = "cursor: expected the nextCursor of an answer to the same request"
 
 Position = TypeVar("Position", bound=msgspec.Struct)
@@ -34,6 +34,6 @@ def decode_cursor(text: str, shape: type[Position]) -> Position:
         raise BadRequest(EXPECTED) from cause
     # Stores know no larger integers, and positions hold numbers that are in a store.
     numbers = (value for value in msgspec.structs.astuple(read) if isinstance(value, int))
-    if not all(-INTEGER_MAX <= number <= INTEGER_MAX for number in numbers):
+    if not all(-INTEGERS <= number < INTEGERS for number in numbers):
         raise BadRequest(EXPECTED)
     return read
