@@ -1,8 +1,9 @@
 """Whatever sellers answer and whenever payments land: what may be gone counts as spent.
 
 A chain and a seller in a few lines, both free to do what they like: the seller
-answers anything and repeats its memos, payments land late or not at all, and
-the node that tells the history lags behind the one that tells the height.
+answers anything, repeats its memos and names blockhashes of any age, of which it
+lies, payments land late or not at all, and the node that tells the history lags
+behind the one that tells the height.
 """
 
 import json
@@ -26,7 +27,7 @@ from mintscope.core.payments.protocol.headers import (
     PAYMENT_SIGNATURE,
     encode_required,
 )
-from mintscope.core.payments.protocol.requirement import Requirement, Resource
+from mintscope.core.payments.protocol.requirement import RecentBlockhash, Requirement, Resource
 from support.scenes.payments.payment_build import PAYER, TERMS
 
 FINAL_BLOCKS: Final = 32
@@ -34,6 +35,7 @@ VALID_BLOCKS: Final = 150
 LIMIT: Final = 10
 STATUSES: Final = [200, 201, 302, 400, 402, 404, 408, 409, 429, 500, 503]
 KEYS: Final = [f"the-secret-of-purchase-{number}" for number in range(2)]
+AGES: Final = [None, None, 0, 40, 149, 300]
 MEMOS: Final = ["a" * 32, "b" * 32, "ab", ""]
 
 
@@ -61,9 +63,13 @@ class Buying(RuleBasedStateMachine):
         status=st.sampled_from(STATUSES),
         amount=st.integers(1, 4),
         memo=st.sampled_from(MEMOS),
+        age=st.sampled_from(AGES),
     )
-    def buy(self, key: str, status: int, amount: int, memo: str) -> None:
-        """Send a request; to a payment the seller answers *status*."""
+    def buy(self, key: str, status: int, amount: int, memo: str, age: int | None = None) -> None:
+        """Send a request; to a payment the seller answers *status*.
+
+        age    of the blockhash that the seller offers, in blocks; None: it offers none
+        """
         request = httpx.Request("GET", "http://shop/", headers={IDEMPOTENCY_KEY: key})
         flow = self.auth.auth_flow(request)
         asked = next(flow)
@@ -71,7 +77,7 @@ class Buying(RuleBasedStateMachine):
             while True:
                 if PAYMENT_SIGNATURE in asked.headers:
                     self.of_key[key].add(self._receive(asked.headers[PAYMENT_SIGNATURE]))
-                asked = flow.send(self._answer(asked, status, amount, memo))
+                asked = flow.send(self._answer(asked, status, amount, memo, age))
         except (StopIteration, WillNotPay):
             pass
         mine = self.of_key[key] & {*self._able(), *self.gone}
@@ -104,14 +110,19 @@ class Buying(RuleBasedStateMachine):
         return [wire for wire, (_, _, last) in self.sent.items() if self.height <= last]
 
     def _answer(
-        self, request: httpx.Request, status: int, amount: int, memo: str
+        self, request: httpx.Request, status: int, amount: int, memo: str, age: int | None
     ) -> httpx.Response:
         if request.url.host == "node":
             return self._node(json.loads(request.content))
-        demand = {PAYMENT_REQUIRED: _demand(amount, memo)}
+        offered = None if age is None else self._offered(self.height - age)
+        demand = {PAYMENT_REQUIRED: _demand(amount, memo, offered)}
         if PAYMENT_SIGNATURE not in request.headers:
             return httpx.Response(402, headers=demand)
         return httpx.Response(status, headers=demand)
+
+    def _offered(self, height: int) -> RecentBlockhash:
+        """Return the blockhash of the block at *height*, said to be good no longer."""
+        return RecentBlockhash(blockhash=_blockhash(height), slot=1, last_valid_height=1)
 
     def _receive(self, payment: str) -> bytes:
         told = json.loads(b64decode(payment))
@@ -127,14 +138,14 @@ class Buying(RuleBasedStateMachine):
         result: Any
         match call["method"]:
             case "getLatestBlockhash":
-                blockhash = str(Hash(self.height.to_bytes(8) + bytes(24)))
                 value = {
-                    "blockhash": blockhash,
+                    "blockhash": _blockhash(self.height),
                     "lastValidBlockHeight": self.height + VALID_BLOCKS,
                 }
                 result = {"context": {"slot": self.height}, "value": value}
             case "getBlockHeight":
-                result = final
+                is_final = call["params"] == [{"commitment": "finalized"}]
+                result = final if is_final else self.height - self.lag
             case _:  # getSignaturesForAddress
                 result = [
                     {"signature": "s", "slot": slot, "err": None, "memo": f"[{len(memo)}] {memo}"}
@@ -144,8 +155,14 @@ class Buying(RuleBasedStateMachine):
         return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
 
 
-def _demand(amount: int, memo: str) -> str:
-    requirement = Requirement(terms=TERMS, resource=Resource("/"), amount=amount, memo=memo)
+def _blockhash(height: int) -> str:
+    return str(Hash(height.to_bytes(8) + bytes(24)))
+
+
+def _demand(amount: int, memo: str, offered: RecentBlockhash | None = None) -> str:
+    requirement = Requirement(
+        terms=TERMS, resource=Resource("/"), amount=amount, memo=memo, recent=offered
+    )
     return encode_required(requirement, origin="http://shop", error="")
 
 

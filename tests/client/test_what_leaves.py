@@ -96,7 +96,7 @@ async def test_nothing_signed_leaves_before_the_row(world: World) -> None:
 
 
 async def test_nor_at_a_resend(world: World) -> None:
-    world.go_wrong(landing={"kind": "dropped", "times": 2})
+    world.go_wrong(landing={"kind": "dropped", "times": 4})
     facilitator = world.facilitator(patience_s=0.02)
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
 

@@ -216,6 +216,33 @@ async def test_a_quote_buys_only_the_resource_it_was_made_for(
     assert world.calls == []
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        # SIMD-0385: the message first, then what signs it; up to 4,096 bytes.
+        lambda wire: b"\x81" + wire[130:] + wire[1:129],
+        lambda wire: b"\x81" + bytes(3_000) + wire[1:129],
+        lambda wire: wire[:129] + b"\x81" + wire[130:],
+    ],
+    ids=["as it is on the wire", "a large one", "behind its signatures"],
+)
+async def test_a_transaction_of_version_1_is_refused_by_name(
+    shop: SellingApi, world: World, written: Callable[[bytes], bytes]
+) -> None:
+    demand = await shop.demand("POST", PURCHASE)
+    assert demand["accepts"][0]["extra"]["transactionVersions"] == [0]
+    payment = signature_header(demand, written(shop.transaction(demand)))
+    response = await shop.send("POST", PURCHASE, payment, key=KEY)
+
+    expect_refused(response, "transaction_version_not_supported")
+    message = response.json()["error"]["message"]
+    assert "Expected a transaction of version 0" in message
+    assert "it was of version 1." in message
+    assert world.calls == []
+    bought = await shop.send("POST", PURCHASE, shop.pay(demanded(response)), key=KEY)
+    assert bought.status_code == 201
+
+
 VERSION_1: Final = {
     "x402Version": 1,
     "scheme": "exact",

@@ -6,13 +6,29 @@ from typing import Final
 
 import httpx
 from typing_extensions import override
+from x402.schemas import PaymentRequirements
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.answers import is_delivered
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY, KEY_BYTES, PayingAuth
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope.client.node import Dialogue, NodeSilent, PaymentFate, fates, latest
-from mintscope.client.wallet import OverSpendLimit, PayerWallet, WillNotPay, amount_of, memo_of
+from mintscope.client.node import (
+    Dialogue,
+    NodeSilent,
+    PaymentFate,
+    Recent,
+    fates,
+    last_height,
+    latest,
+)
+from mintscope.client.wallet import (
+    OverSpendLimit,
+    PayerWallet,
+    WillNotPay,
+    amount_of,
+    blockhash_of,
+    memo_of,
+)
 from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
 REFUSALS: Final = frozenset({402, 409})  # what a seller says of a payment it will not take
@@ -41,14 +57,15 @@ class PaymentAuth(PayingAuth):
     else only when the chain proves that it cannot land any more, whatever the
     seller says, and only then its amount is given back to the wallet.
 
-    rpc_url    a Solana node, asked for a recent blockhash and for what became of payments
+    rpc_url    a Solana node, asked for a blockhash if the 402 has none, and for what became of
+               payments; None: a payment that brings nothing counts as spent for good
     journal    where payments on their way are kept; by default in memory
     """
 
     requires_response_body = True
 
     def __init__(
-        self, wallet: PayerWallet, *, rpc_url: str, journal: Journal | None = None
+        self, wallet: PayerWallet, *, rpc_url: str | None = None, journal: Journal | None = None
     ) -> None:
         self._wallet = wallet
         self._rpc_url = rpc_url
@@ -94,10 +111,7 @@ class PaymentAuth(PayingAuth):
         except OverSpendLimit:
             yield from self._bury(list(self._journal))
             required, offer = self._wallet.choose(demand)
-        try:
-            recent = yield from latest(self._rpc_url)
-        except NodeSilent as cause:
-            raise WillNotPay(str(cause)) from cause
+        recent = yield from self._recent(offer)
         sent = self._journal.find(key)  # by the same request, sent twice at once
         if sent is not None:
             return sent
@@ -122,6 +136,18 @@ class PaymentAuth(PayingAuth):
             raise
         return sent
 
+    def _recent(self, offer: PaymentRequirements) -> Dialogue[Recent]:
+        """Return the blockhash to sign with: that of the 402, else one of the node."""
+        blockhash = blockhash_of(offer)
+        if blockhash is not None:
+            return Recent(blockhash, slot=0, last_valid_height=0)
+        if self._rpc_url is None:
+            raise WillNotPay("expected extra.recentBlockhash in the demand, or an rpc_url of yours")
+        try:
+            return (yield from latest(self._rpc_url))
+        except NodeSilent as cause:
+            raise WillNotPay(str(cause)) from cause
+
     def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
         """Finish a payment whose purchase has arrived; nothing else that a seller says ends it."""
         bearer = request.headers.get("Authorization", "")
@@ -133,6 +159,9 @@ class PaymentAuth(PayingAuth):
 
     def _bury(self, sent: Sequence[Sent]) -> Dialogue[None]:
         """Forget those of *sent* that provably cannot land, and give back what they hold."""
+        if self._rpc_url is None:
+            return
+        sent = yield from self._bounded(self._rpc_url, sent)
         found = yield from fates(self._rpc_url, sent)
         for each in sent:
             # Another request may have been quicker.
@@ -140,3 +169,16 @@ class PaymentAuth(PayingAuth):
                 self._journal.drop(each.key)
                 self._doubted.discard(each.key)
                 self._wallet.limit.give_back(each.amount)
+
+    def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
+        """Return *sent*, each with a last height, counted from now where none was known."""
+        if all(each.last_valid_height for each in sent):
+            return list(sent)
+        try:
+            last = yield from last_height(rpc_url)
+        except NodeSilent:
+            return list(sent)
+        held = [each for each in sent if self._journal.find(each.key) is each]
+        return [
+            each if each.last_valid_height else self._journal.bound(each.key, last) for each in held
+        ]

@@ -7,11 +7,13 @@ it can land no more; never because of what a seller says.
 import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from mintscope.base.foreign import Undecodable, decode_json
 
@@ -32,8 +34,9 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     amount             in atoms
     memo               in its message, and on chain if it lands
     source             the token account it is paid from
-    slot               of the chain as confirmed, before it was signed
-    last_valid_height  the last block height at which it can land
+    slot               of the chain as confirmed, before it was signed; 0: unknown
+    last_valid_height  the last block height at which it can land; 0: unknown, because it was
+                       signed with a blockhash of the seller's, whose word is not taken for it
     """
 
     key: str
@@ -110,6 +113,19 @@ class Journal:
             except OSError as cause:
                 raise _unusable(self._folder, cause) from cause
         self._sent[sent.key] = sent
+
+    def bound(self, key: str, last_valid_height: int) -> Sent:
+        """Note that the payment of *key* can land until *last_valid_height*; return it.
+
+        A file that cannot be written keeps what it says: the next process asks again.
+        """
+        sent = self._sent[key] = replace(self._sent[key], last_valid_height=last_valid_height)
+        if self._folder is not None:
+            with suppress(OSError):
+                file = _write(self._path(key), msgspec.json.encode(sent))
+                os.close(self._files[key])
+                self._files[key] = file
+        return sent
 
     def finish(self, key: str) -> None:
         """Call the payment of *key* answered; its file stays until `tidy`."""

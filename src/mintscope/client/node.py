@@ -14,6 +14,7 @@ import httpx
 import msgspec
 
 from mintscope.base.foreign import Undecodable, decode_json
+from mintscope.base.pace import BLOCKHASH_BLOCKS
 from mintscope.client.journal import Sent
 
 Answer = TypeVar("Answer")
@@ -84,6 +85,16 @@ def latest(url: str) -> Dialogue[Recent]:
     return Recent(value.blockhash, found.context.slot, value.last_valid_block_height)
 
 
+def last_height(url: str) -> Dialogue[int]:
+    """Ask for the last block height at which anything can land that is signed by now.
+
+    Its blockhash is of a block that the node knows, or will in NODES_APART_BLOCKS.
+    Raises NodeSilent.
+    """
+    height = yield from _ask(url, "getBlockHeight", {"commitment": "confirmed"}, kind=int)
+    return height + BLOCKHASH_BLOCKS + NODES_APART_BLOCKS
+
+
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
     """Ask what became of the payments *sent*; return it by key, OPEN where nothing is proven.
 
@@ -107,7 +118,7 @@ def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
 def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> PaymentFate:
     if any(line.err is None and sent.memo in (line.memo or "") for line in history):
         return PaymentFate.PAID
-    is_dead = height > sent.last_valid_height + NODES_APART_BLOCKS
+    is_dead = 0 < sent.last_valid_height < height - NODES_APART_BLOCKS
     return PaymentFate.DEAD if is_dead else PaymentFate.OPEN
 
 

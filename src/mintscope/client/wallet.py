@@ -188,6 +188,15 @@ def _read(header: str) -> PaymentRequired:
         raise WillNotPay("expected PAYMENT-REQUIRED of x402 version 2") from cause
 
 
+def blockhash_of(offer: PaymentRequirements) -> str | None:
+    """Return the blockhash that *offer* says to sign with; None if it has none that is one."""
+    blockhash = (offer.extra or {}).get("recentBlockhash")
+    try:
+        return None if not isinstance(blockhash, str) else str(Hash.from_string(blockhash))
+    except ParseHashError:
+        return None
+
+
 def amount_of(offer: PaymentRequirements) -> int:
     """Return what *offer* asks for, in atoms.  Raises WillNotPay."""
     text = offer.amount

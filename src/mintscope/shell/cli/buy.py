@@ -64,7 +64,13 @@ Url = Annotated[
     str, typer.Option(metavar="URL", help="URL of the service, as in https://api.example.")
 ]
 Rpc = Annotated[
-    str, typer.Option(metavar="URL", help="URL of a Solana node, which gives a recent blockhash.")
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="URL of a Solana node: says what became of a payment, and gives a blockhash if the"
+        " service does not.",
+        show_default=False,
+    ),
 ]
 WalletFile = Annotated[
     Path, typer.Option("--wallet", metavar="FILE", help="A Solana keypair file.")
@@ -102,7 +108,7 @@ class BuyOptions:
     """What the options of `buy` say: where to buy, and with which wallet."""
 
     url: str
-    rpc_url: str
+    rpc_url: str | None
     wallet: PayerWallet
     folder: Path
 
@@ -111,11 +117,11 @@ class BuyOptions:
 def prepare(
     context: typer.Context,
     url: Url,
-    rpc: Rpc,
     wallet: WalletFile,
     asset: Asset,
     pay_to: PayTo,
     most: Most,
+    rpc: Rpc = None,
     decimals: Decimals = 6,
     program: Program = TOKEN_PROGRAM,
     network: Network = MAINNET,
