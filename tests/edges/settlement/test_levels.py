@@ -266,7 +266,7 @@ async def test_only_what_is_dead_is_refused_and_its_end_is_never_told_too_early(
 
     match found:
         case UnknownBlockhash(is_node_behind=False):
-            # What a lone node that is behind all the time makes of news can be known by nobody.
+            # A lone node that is behind all the time looks like a level one.
             is_level = follows or max(lags) <= AHEAD_SLOTS
             assert not was_good or forgets or not is_level or not is_good(chain, made_at)
         case UnknownBlockhash():

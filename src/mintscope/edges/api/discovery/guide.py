@@ -87,7 +87,8 @@ PAYING: Final = """
 
 x402 version 2, scheme `exact`, Solana. {origin}/.well-known/x402 lists what is sold. Without
 payment a request is answered 402; its header `PAYMENT-REQUIRED` is base64 of JSON with the terms,
-its body says the price in words. Sign, send the same request again with `PAYMENT-SIGNATURE`.
+its body says the price in words. Sign, send the same request again with `PAYMENT-SIGNATURE`, within
+`maxTimeoutSeconds`. `extra.recentBlockhash` is to sign with: no node is needed for one.
 
 ```sh
 pip install "x402[httpx,svm]"
@@ -103,7 +104,7 @@ from x402.mechanisms.svm.signers import KeypairSigner
 async def main():
     payer = x402Client()
     signer = KeypairSigner.from_base58(os.environ["SOLANA_PRIVATE_KEY"])
-    register_exact_svm_client(payer, signer, rpc_url=os.environ["SOLANA_RPC_URL"])
+    register_exact_svm_client(payer, signer, rpc_url=os.environ.get("SOLANA_RPC_URL"))
     async with x402HttpxClient(payer, base_url="{origin}", timeout=90) as http:
         # one report for {price} USD ...
         report = (await http.get("/v1/token/{mint}")).json()["data"]

@@ -58,7 +58,7 @@ from x402.mechanisms.svm.signers import KeypairSigner
 async def main():
     payer = x402Client()
     signer = KeypairSigner.from_base58(os.environ["SOLANA_PRIVATE_KEY"])
-    register_exact_svm_client(payer, signer, rpc_url=os.environ["SOLANA_RPC_URL"])
+    register_exact_svm_client(payer, signer, rpc_url=os.environ.get("SOLANA_RPC_URL"))
     async with x402HttpxClient(payer, base_url="{origin}", timeout=90) as http:
         report = (await http.get("/v1/token/{mint}")).json()["data"]
         print(report["indicators"]["m5"]["rsi"])

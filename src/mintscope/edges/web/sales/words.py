@@ -32,7 +32,8 @@ POOR: Final = (
 )
 LATE: Final = (
     "That took too long",
-    "A price holds for two minutes and the network takes a payment for one, and this one is older.",
+    "A price holds for two minutes, and the network takes a payment for 150 blocks after it was made"
+    " out. This one is older.",
 )
 FOREIGN: Final = (
     "Another wallet has signed",
@@ -50,7 +51,7 @@ CHANGED: Final = (
 )
 BUSY: Final = (
     "Other payments of yours are under way",
-    "Wait until they are through, a minute at most, and start again.",
+    "Wait until they are through or the network takes them no more, and start again.",
 )
 FAILED: Final = (
     "The payment failed on the chain",
