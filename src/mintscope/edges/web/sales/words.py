@@ -32,8 +32,7 @@ POOR: Final = (
 )
 LATE: Final = (
     "That took too long",
-    "A price holds for two minutes, and the network takes a payment for 150 blocks after it was made"
-    " out. This one is older.",
+    "A price holds for two minutes, the network takes a payment for less, and this one is older.",
 )
 FOREIGN: Final = (
     "Another wallet has signed",
