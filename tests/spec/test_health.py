@@ -5,6 +5,8 @@ from pathlib import Path
 
 from mintscope import __version__
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.coverage import Coverage, ProgramHour, Tally
 from mintscope.edges.api.check import Check
 from support.scenes.engine import lose_store
 from support.scenes.service import Service, bearer, running_service
@@ -25,6 +27,25 @@ async def test_health_says_ok_while_every_check_passes(service: Service) -> None
             "timestamp": "2025-06-15T15:06:40.000Z",
             "requestId": response.headers["x-request-id"],
         },
+    }
+
+
+async def test_health_tells_what_part_of_all_exchanges_is_read(tmp_path: Path) -> None:
+    rows = [
+        ProgramHour(500_000, "a", "read", Tally(97, 97, 9_990)),
+        ProgramHour(500_001, "a", "no_movement", Tally(3, 1, 10)),
+    ]
+    since, until = UnixS(500_000 * 3_600), UnixS(500_001 * 3_600 + 60)
+    coverage = Coverage(since, until, rows, 13_000, skipped_slots=12, missing_slots=4)
+    async with running_service(tmp_path, coverage=lambda: coverage) as service:
+        response = await service.client.get("/v1/health")
+
+    assert response.json()["data"]["coverage"] == {
+        "from": 1_800_000_000,
+        "to": 1_800_003_660,
+        "overall": {"byCalls": 0.97, "byVolume": 0.999},
+        "missingSlots": 4,
+        "skippedSlots": 12,
     }
 
 

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from mintscope.core.dex.outcome import Decoded
+from mintscope.core.dex.outcome import Decoded, Moved
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     SELF_CALL,
@@ -183,6 +183,17 @@ def test_an_event_that_tells_other_amounts_is_quarantined() -> None:
 
     assert decoded.swaps == []
     assert [q.reason for q in decoded.quarantined] == ["event_disagrees"]
+
+
+def test_what_is_quarantined_says_what_it_moved_and_which_mints_it_names() -> None:
+    fields = bytearray(160)
+    fields[:32] = unb58(address("pool"))
+    fields[72:88] = u64(1_000, 6_999)
+    told = event(DLMM, SELF_CALL + bytes.fromhex("516ce3becdd00ac4") + bytes(fields))
+    named = ["pool", "vault a", "vault b", "vault a", "no token account"]
+    decoded = decode(held(Tx(Ix(DLMM, named, NEW, [*EXCHANGE, told])), "pool", USDC))
+
+    assert [(q.moved, q.mints) for q in decoded.quarantined] == [(Moved(USDC, 1_000), (A, USDC))]
 
 
 def test_an_unknown_instruction_that_moves_two_mints_is_quarantined_with_its_first_bytes() -> None:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.pace import Pace
-from mintscope.base.primitives import Slot, UnixMs
+from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
+from mintscope.core.market.coverage import Coverage, ProgramHour, Tally
 from mintscope.edges.web.front.status import BooksStatus, MarketStatus, ServiceStatus
 from mintscope.edges.web.pages.words import utc_text
 from support.scenes.people.web_person import Person, words
@@ -27,18 +28,22 @@ MARKET = MarketStatus(
 )
 
 
-async def shown(
+async def shown(  # noqa: PLR0913 - one for each part of the page
     folder: Path,
     *,
     checks: Mapping[str, str] = WELL,
     market: MarketStatus | None = MARKET,
     books: BooksStatus | None = None,
     is_selling: bool = False,
+    coverage: Coverage | None = None,
 ) -> str:
     """Return what the page says of such a status."""
 
     async def read() -> ServiceStatus:
-        return ServiceStatus(checks, market, books, UnixMs(NOW - 90_000_000), is_selling)
+        started_at = UnixMs(NOW - 90_000_000)
+        return ServiceStatus(
+            checks, market, books, started_at, is_selling=is_selling, coverage=coverage
+        )
 
     async with website(folder, status=read) as site, Person(site) as person:
         response = await person.open("/status")
@@ -71,6 +76,37 @@ async def test_blocks_behind_are_counted_at_the_pace_of_the_chain(
 
 async def test_blocks_behind_are_not_known_before_the_pace_is(tmp_path: Path) -> None:
     assert "Behind the chain Not known." in await shown(tmp_path, market=MARKET._replace(pace=None))
+
+
+def covered(*rows: tuple[str, Tally]) -> Coverage:
+    since = UnixS(1_800_000_000)
+    found = [ProgramHour(500_000, "a", outcome, tally) for outcome, tally in rows]
+    return Coverage(since, UnixS(since + 60), found, 200, skipped_slots=7, missing_slots=2)
+
+
+async def test_what_was_read_is_told_in_plain_words(tmp_path: Path) -> None:
+    some = covered(("read", Tally(98, 98, 9_999)), ("no_movement", Tally(2, 1, 1)))
+    page = await shown(tmp_path, coverage=some)
+    assert (
+        "Trades that were read 99.99 % of the volume 98 % of the trades, since"
+        " 15 Jan 2027, 08:00 UTC . 2 were not understood, mostly of programs that were changed;"
+        " they are in no candle and no volume. Slots of that time: 2 missing, 7 proven to hold no"
+        " block." in page
+    )
+
+
+async def test_what_was_read_where_all_was_or_nothing(tmp_path: Path) -> None:
+    whole = await shown(tmp_path, coverage=covered(("read", Tally(9))))
+    assert "100 % of the trades Since" in whole
+    assert "All of them were understood." in whole
+    assert "No tokens were exchanged since" in await shown(tmp_path, coverage=covered())
+    assert "Trades that were read Not counted yet." in await shown(tmp_path)
+
+
+async def test_too_little_that_was_read_is_a_fault(tmp_path: Path) -> None:
+    checks = WELL | {"coverage": "expected 95 %; was 90 %"}
+    page = await shown(tmp_path, checks=checks)
+    assert "Too little of what is exchanged is read: expected 95 %; was 90 %" in page
 
 
 async def test_gaps_and_old_data(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import Reports
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.check import Check
+from mintscope.edges.api.health import ReadCoverage, no_coverage
 from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.follow.follower import Follower, look_again_soon
 from mintscope.edges.follow.lister import Lister
@@ -101,6 +102,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     more_checks: Sequence[Check] = (),
     open_file: Callable[[Path], AccountConnections] = account_connections,
     limit_clock: Clock | None = None,
+    coverage: ReadCoverage = no_coverage,
 ) -> AsyncIterator[Service]:
     """Open the API.
 
@@ -144,6 +146,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             limits=MemoryLimits(limit_clock or clock),
             clock=clock,
             streams=streams,
+            coverage=coverage,
         )
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test"

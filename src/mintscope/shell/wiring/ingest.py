@@ -15,6 +15,7 @@ from mintscope.base.errors import StoreUnavailable
 from mintscope.base.primitives import MICRO_USD, Mint, Slot
 from mintscope.base.solana import WSOL, Source
 from mintscope.core.market.registry import Floor
+from mintscope.edges.ingest.coverage import show_programs
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.sources.accounts.mint_facts import keep_facts
@@ -26,7 +27,7 @@ from mintscope.shell.config.config import Config
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.decode_worker import decoding_ahead
-from mintscope.shell.wiring.decoding import decoder
+from mintscope.shell.wiring.decoding import decoder, programs_read
 from mintscope.shell.wiring.kernels import load_ingest_kernels, telling_what_is_compiled
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
 from mintscope.shell.wiring.processes.backoff import Backoff
@@ -94,6 +95,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
         AsyncExitStack() as stack,
     ):
         expect_batches()
+        show_programs(program.name for program in programs_read(config.dex))
         decode = decoder(config.dex)
         ahead = stack.enter_context(decoding_ahead(config.dex, decode)) if has_two(config) else None
         await Ingest(

@@ -112,7 +112,8 @@ def _share(share: float | None) -> str:
 
 def _told(tally: Tally, whole: Tally) -> str:
     """Return calls and USD in words, and what part of the whole volume that is."""
-    said = f"{tally.calls:,} calls, {tally.volume // MICRO_USD:,} USD"
+    calls = "1 call" if tally.calls == 1 else f"{tally.calls:,} calls"
+    said = f"{calls}, {tally.volume // MICRO_USD:,} USD"
     if tally.calls > tally.valued:
         said += f" (known of {tally.valued:,})"
     part = tally.volume / whole.volume if whole.volume else 0.0

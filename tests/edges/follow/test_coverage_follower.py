@@ -1,0 +1,166 @@
+"""What was read and missed is looked at now and then, and said in reports and checks."""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import READ_SHARE
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.coverage import (
+    Coverage,
+    MintCoverage,
+    MissedMints,
+    ProgramHour,
+    ReportCoverages,
+    Tally,
+)
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import PricedSwap
+from mintscope.edges.follow.coverage import CoverageFollower
+from support.fakes.log import FakeLog
+
+A, B = Mint("A"), Mint("B")
+SINCE = UnixS(1_800_000_000)
+
+
+class FakeCoverage:
+    """What was read and missed, as the test says; None: nothing is counted yet."""
+
+    def __init__(self, *rows: ProgramHour, missed: Mapping[Mint, MintCoverage] = {}) -> None:
+        self.rows: tuple[ProgramHour, ...] | None = rows
+        self.missed = missed
+        self.failure: Exception | None = None
+        self.asked = 0
+
+    async def coverage(self, hours: int) -> Coverage | None:
+        """Return the rows, and count that it was asked for."""
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+        if self.rows is None:
+            return None
+        until = UnixS(SINCE + 3_600 * (hours - 1) + self.asked)
+        return Coverage(SINCE, until, self.rows, 9, skipped_slots=3, missing_slots=0)
+
+    async def missed_mints(self) -> MissedMints:
+        """Return what was missed of each mint."""
+        return MissedMints(self.missed, is_whole=True)
+
+
+def row(outcome: str, calls: int, volume: int = 0, program: str = "a") -> ProgramHour:
+    return ProgramHour(500_000, program, outcome, Tally(calls, calls, volume))
+
+
+def traded() -> tuple[LiveMarket, FakeLog]:
+    """Return a market in memory that has traded both mints, and its log."""
+    log, market = FakeLog(), LiveMarket(2)
+    for mint in (A, B):
+        log.track(mint)
+    for minute in range(12):
+        swaps = [
+            PricedSwap(mint, at, 0, -1, 0, is_buy=True, volume=9, price_usd=1.5, price_sol=0.1)
+            for at, mint in enumerate((A, B))
+        ]
+        log.append(minute + 1, SINCE + 60 * minute, *swaps)
+    market.restart(log.tip_at(log.seq), frozenset({A, B}))
+    for mint in (A, B):
+        market.expect(mint)
+        loaded = log.load_at(log.seq, mint)
+        assert loaded is not None
+        assert market.insert(loaded)
+    return market, log
+
+
+async def test_reports_say_what_was_read_of_their_token_and_overall() -> None:
+    market, _ = traded()
+    before = {mint: (market.report(mint), market.tag(mint)) for mint in (A, B)}
+    reader = FakeCoverage(
+        row("read", 9, 90), row("no_movement", 1, 10),
+        missed={A: MintCoverage(Tally(3, 3, 30), Tally(1, 1, 10))},
+    )  # fmt: skip
+    follower = CoverageFollower(reader, market.cover, share_min=0.5)
+    await follower.look()
+
+    said = {mint: msgspec.json.decode(market.report(mint)) for mint in (A, B)}
+    assert said[A].pop("coverage") == {
+        "from": SINCE,
+        "to": SINCE + 3_601,
+        "token": {"byCalls": 0.75, "byVolume": 0.75},
+        "overall": {"byCalls": 0.9, "byVolume": 0.9},
+        "missingSlots": 0,
+        "skippedSlots": 3,
+    }
+    assert said[B].pop("coverage")["token"] == {"byCalls": 1.0, "byVolume": 1.0}
+    for mint in (A, B):
+        body, tag = before[mint]
+        assert said[mint] == msgspec.json.decode(body), "all the rest is the log's"
+        assert market.tag(mint) == tag
+    assert market.report(A) is market.report(A), "made once"
+
+
+async def test_without_it_a_report_is_the_logs_alone() -> None:
+    market, _ = traded()
+    assert b"coverage" not in market.report(A)
+    empty = FakeCoverage()
+    empty.rows = None
+    follower = CoverageFollower(empty, market.cover, share_min=0.5)
+    await follower.look()
+    assert b"coverage" not in market.report(A)
+    assert follower.newest is None
+    await follower.expect_read()
+
+
+async def test_too_little_that_is_read_fails_the_check_with_the_share_and_the_programs() -> None:
+    few = FakeCoverage(
+        row("read", 94, 990), row("no_movement", 5, 1, "worst"), row("x", 1, 9, "bad")
+    )
+    follower = CoverageFollower(few, ignore, share_min=0.95)
+    await follower.look()
+    with pytest.raises(
+        ServiceUnavailable,
+        match=(
+            r"expected 95 % of what was exchanged to be read; was 99 % of the volume and 94 % of"
+            r" the calls of the last hour; missed most: bad, worst$"
+        ),
+    ):
+        await follower.expect_read()
+    assert READ_SHARE.labels("calls")._value.get() == 0.94  # noqa: SLF001 - it has no other reader
+    few.rows = (row("read", 95), row("no_movement", 5))
+    await follower.look()
+    await follower.expect_read()
+    few.rows = ()
+    await follower.look()
+    await follower.expect_read()
+
+
+async def test_what_cannot_be_read_stays_as_it_was() -> None:
+    market, _ = traded()
+    reader = FakeCoverage(row("read", 9))
+    looked = asyncio.Queue[int]()
+
+    async def wait() -> None:
+        await looked.put(reader.asked)
+        reader.failure = ServiceUnavailable("away") if reader.asked == 1 else None
+        if reader.asked == 3:
+            await asyncio.Event().wait()
+
+    follower = CoverageFollower(reader, market.cover, share_min=0.5, wait=wait)
+    task = asyncio.create_task(follower.run())
+    async with asyncio.timeout(5):
+        assert await looked.get() == 1
+        first = follower.newest
+        assert await looked.get() == 2
+        assert follower.newest is first
+        assert await looked.get() == 3
+    assert follower.newest is not None
+    assert follower.newest.time == SINCE + 3_603
+    assert msgspec.json.decode(market.report(A))["coverage"]["to"] == SINCE + 3_603
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def ignore(_: ReportCoverages) -> None:
+    """Have no reports."""

@@ -1,0 +1,175 @@
+"""The doctor says what part of all exchanges is missed, of which programs, and since when."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Slot, UnixMs, UnixS
+from mintscope.base.solana import WSOL, Block
+from mintscope.base.time import HOUR_S, MINUTE_S
+from mintscope.core.market.coverage import Coverage, ProgramHour, Tally
+from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.shell.cli.doctor.coverage import check_coverage, findings
+from mintscope.shell.cli.doctor.finding import Finding, Level
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.dex import DexConfig
+from mintscope.shell.wiring.decoding import decoder
+from support.fakes.made_chain import ListSource
+from support.scenes.made_transactions import USDC, USER, Ix, Tx, address, transfer
+from support.scenes.stores import market_in
+
+CPMM: Final = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
+CPMM_AUTHORITY: Final = "GpMZbSM2GgvTKHJirzeGfMFoaZ8UR2X7F4v8vHTvxFbL"
+SWAP: Final = bytes.fromhex("8fbe5adac41e33de")
+MADE_UP: Final = address("a program that nobody knows")
+TOKEN: Final = address("a token")
+DAY_HOURS: Final = 24
+EVERY_S: Final = 5 * MINUTE_S
+BEGAN: Final = 500_000 * HOUR_S  # a whole hour
+DOLLAR: Final = 1_000_000
+
+
+def exchange(program: str, data: bytes, dollars: int) -> msgspec.Raw:
+    """Return a transaction in which *program* gives tokens for *dollars*."""
+    moved = [
+        transfer("user dollars", "vault dollars", dollars * DOLLAR),
+        transfer("vault tokens", "user tokens", 7_000),
+    ]
+    accounts = [USER, "authority", "config", "pool", "user dollars", "user tokens", "vault dollars"]
+    tx = Tx(Ix(program, [*accounts, "vault tokens"], data, moved))
+    tx.holds("user tokens", TOKEN, USER).holds("user dollars", USDC, USER)
+    tx.holds("vault tokens", TOKEN, CPMM_AUTHORITY).holds("vault dollars", USDC, CPMM_AUTHORITY)
+    return msgspec.Raw(tx.raw())
+
+
+def block(number: int, *transactions: msgspec.Raw) -> Block:
+    return Block(
+        slot=Slot(number),
+        parent_slot=Slot(number - 1),
+        blockhash=f"hash {number}",
+        parent_blockhash=f"hash {number - 1}",
+        time=UnixS(BEGAN + number * EVERY_S),
+        transactions=JsonTransactions(transactions),
+    )
+
+
+class Chain:
+    """A block each five minutes, in which someone trades for 100 dollars."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = Config(
+            data_dir=folder, dex=DexConfig(programs=(f"made_up:{MADE_UP}:{SWAP.hex()}",))
+        )
+        self.clock = ManualClock(UnixMs(BEGAN * 1000))
+        self._blocks: list[Block] = []
+
+    async def go_on(self, minutes: int, more: Callable[[], Sequence[msgspec.Raw]] = list) -> None:
+        """Let *minutes* pass, in each block of which *more* is exchanged."""
+        for _ in range(minutes * MINUTE_S // EVERY_S):
+            usual = exchange(CPMM, SWAP, 100)
+            self._blocks.append(block(len(self._blocks) + 1, usual, *more()))
+            self.clock.advance(EVERY_S * 1000)
+        async with market_in(self.config.data_dir) as market:
+            await Ingest(
+                source=ListSource(self._blocks),
+                store=market.store,
+                decode=decoder(self.config.dex),
+                clock=self.clock,
+            ).run()
+
+    async def doctor(self) -> list[Finding]:
+        return await asyncio.to_thread(lambda: list(check_coverage(self.config)))
+
+
+async def test_a_program_that_begins_to_exchange_in_a_way_that_is_not_read_is_seen_within_the_hour(
+    tmp_path: Path,
+) -> None:
+    chain = Chain(tmp_path)
+    named = lambda: [exchange(MADE_UP, SWAP, 10)]  # noqa: E731 - a row of the table below
+    await chain.go_on(25 * 60, named)
+    (shares,) = await chain.doctor()
+    assert shares.level is Level.OK
+    assert "100 % of the volume and 100 % of the calls that exchanged tokens were" in shares.what
+
+    upgraded = [exchange(MADE_UP, bytes(8), 50)] * 3
+    await chain.go_on(10, lambda: upgraded)
+    shares, missed = await chain.doctor()
+    # 12 blocks of the hour before, and one of this hour, of 110 dollars; then 2 of 250.
+    assert shares.level is Level.WARN
+    assert "expected 95 % (api.read_share_min)" in shares.fix
+    assert missed.level is Level.WARN
+    assert "made_up is missed (unknown_instruction): 6 calls, 300 USD, 15.54 %" in missed.what
+
+    await chain.go_on(45, lambda: upgraded)
+    _, jump, missed = await chain.doctor()
+    assert "made_up: 33 of" in jump.what
+    assert "0 of 287 in the day before" in jump.what
+    assert "the program was upgraded, probably" in jump.fix
+    assert "33 calls, 1,650 USD" in missed.what
+
+
+async def test_a_new_market_has_none(tmp_path: Path) -> None:
+    assert await Chain(tmp_path).doctor() == []
+    async with market_in(tmp_path) as market:
+        await market.store.start(mints=[WSOL], follows_files=False)
+    assert await Chain(tmp_path).doctor() == []
+
+
+def row(  # noqa: PLR0913 - a row
+    program: str, outcome: str, calls: int, volume: int, *, back: int = 0, valued: int | None = None
+) -> ProgramHour:
+    hour = BEGAN // HOUR_S - back
+    tally = Tally(calls, calls if valued is None else valued, volume * DOLLAR)
+    return ProgramHour(hour, program, outcome, tally)
+
+
+def told(*rows: ProgramHour) -> list[str]:
+    since = UnixS(BEGAN - 25 * HOUR_S)
+    coverage = Coverage(since, UnixS(BEGAN + 60), rows, 9, skipped_slots=0, missing_slots=0)
+    return [f"{finding.level}: {finding.what}" for finding in findings(coverage, 0.95)]
+
+
+def test_a_quiet_market_has_no_share() -> None:
+    assert told() == ["ok: coverage: no tokens were exchanged within the last day"]
+
+
+def test_programs_are_named_with_their_part_of_the_volume_of_the_last_hour_and_of_the_day() -> None:
+    assert told(
+        row("a", "read", 96, 9_600),
+        row("a", "no_movement", 1, 100, valued=0),
+        row("b", "overflow", 1, 100, back=1),
+        row("b", "no_movement", 2, 200, back=9),
+        row("new", "unlisted", 2, 200),
+        row("older", "unlisted", 4, 20, back=20),
+    ) == [
+        line.replace("\n", " ")
+        for line in (
+            """ok: coverage: since 07:00 UTC 98 % of the volume and 98 % of the calls that exchanged
+tokens were read; in the last day 96.08 % and 96.22 %""",
+            """warn: coverage: b is missed (no_movement, overflow): 1 call, 100 USD, 1.00 % of the
+volume since 07:00 UTC, 3 calls, 300 USD, 2.94 % of the volume in the last day""",
+            """warn: coverage: a is missed (no_movement): 1 call, 100 USD (known of 0), 1.00 % of
+the volume since 07:00 UTC, 1 call, 100 USD (known of 0), 0.98 % of the volume in the last day""",
+            """warn: coverage: new is not in the table: 2 calls, 200 USD, 2.00 % of the volume since
+07:00 UTC, 2 calls, 200 USD, 1.96 % of the volume in the last day""",
+            """ok: coverage: older is not in the table: 0 calls, 0 USD, 0.00 % of the volume since
+07:00 UTC, 4 calls, 20 USD, 0.20 % of the volume in the last day""",
+        )
+    ]
+
+
+@pytest.mark.parametrize("lately", [True, False])
+def test_what_is_missed_most_lately_is_named_beside_what_was_missed_most_in_the_day(
+    *, lately: bool
+) -> None:
+    rows = [row(f"day {each}", "overflow", 9, 900, back=9) for each in range(5)]
+    rows += [row("lately", "overflow", 1, 1)] if lately else []
+    lines = [line for line in told(*rows) if "is missed" in line]
+    assert len(lines) == 5 + lately
+    assert any("lately is missed" in line for line in lines) == lately
