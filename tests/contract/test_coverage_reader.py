@@ -21,7 +21,7 @@ from mintscope.core.market.store import DeadSlot, FinalSlot, NewSlot
 from mintscope.edges.ingest.fold import fold_once
 from mintscope.edges.storage.market import Market
 from support.fakes.made_chain import MINTS
-from support.scenes.market_engines import MARKET_ENGINES, market_of
+from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
 A, B, C, D = MINTS
 HOUR = 500_000  # since 1970
@@ -29,8 +29,14 @@ START = HOUR * HOUR_S
 
 
 @pytest.fixture(params=MARKET_ENGINES)
-async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Market]:
-    async with market_of(request.param, tmp_path) as opened:
+def engine(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+async def market(engine: str, tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_of(engine, tmp_path) as opened:
         await opened.store.start(mints=[A, B], follows_files=False)
         yield opened
 
@@ -93,13 +99,19 @@ async def test_skipped_slots_are_those_that_a_living_block_proves(market: Market
     assert (found.blocks, found.skipped_slots) == (3, 4 + 1)
 
 
-async def test_open_gaps_are_missing_as_far_as_they_are_of_these_hours(market: Market) -> None:
+async def test_open_gaps_are_missing_as_far_as_they_are_of_these_hours(
+    market: Market, engine: str, tmp_path: Path
+) -> None:
     await market.store.write([*block(10, 0), Gap(Slot(11), Slot(19), "lost")])
     await market.store.write([*block(20, 2 * HOUR_S), Gap(Slot(21), Slot(24), "lost")])
     await market.store.write(block(25, 2 * HOUR_S + 9))
 
     missing = [await market.coverage.coverage(hours) for hours in (3, 2)]
     assert [each and each.missing_slots for each in missing] == [9 + 4, 4]
+    execute_in(engine, tmp_path, "UPDATE gap SET filled_at = 1 WHERE first = 21")
+    found = await market.coverage.coverage(2)
+    assert found is not None
+    assert found.missing_slots == 0
 
 
 async def test_a_mint_is_counted_by_its_candles_and_its_missed_calls(market: Market) -> None:
@@ -171,9 +183,10 @@ async def test_a_week_is_kept_and_any_volume_is_a_number(market: Market) -> None
     assert found.blocks == 2
 
 
-async def test_another_process_goes_on_with_the_sums(market: Market, tmp_path: Path) -> None:
+async def test_another_process_goes_on_with_the_sums(
+    market: Market, engine: str, tmp_path: Path
+) -> None:
     await market.store.write(block(1, 0, {("a", "read"): Tally(1, 1, 1)}))
-    engine = "sqlite" if (tmp_path / "market.sqlite").exists() else "postgresql"
     async with market_of(engine, tmp_path) as other:
         await other.store.start(mints=[], follows_files=False)
         await other.store.write(block(2, 1, {("a", "read"): Tally(1, 1, 1)}))
