@@ -27,7 +27,7 @@ from support.scenes.stores import market_in
 CPMM: Final = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 CPMM_AUTHORITY: Final = "GpMZbSM2GgvTKHJirzeGfMFoaZ8UR2X7F4v8vHTvxFbL"
 SWAP: Final = bytes.fromhex("8fbe5adac41e33de")
-MADE_UP: Final = address("a program that nobody knows")
+MADE_UP: Final = address("a program that no table has")
 TOKEN: Final = address("a token")
 DAY_HOURS: Final = 24
 EVERY_S: Final = 5 * MINUTE_S

@@ -69,7 +69,8 @@ TOOLS: Final = (
         " 100), EMA and MACD in USD, and Fibonacci levels in USD, on candles of 1, 5, 15 and 60"
         " minutes, the candle that is still open included; buy pressure, which is buy volume over"
         " all volume (0 to 1), of the last 1, 5 and 15 minutes, 1 and 4 hours, and day. Numbers are"
-        f" not rounded; null means that there are too few candles yet. {FRESH} {ONE_CREDIT}"
+        " not rounded; null means that there are too few candles yet. coverage is the part of all"
+        f" trades of the last hour or two that was read (0 to 1). {FRESH} {ONE_CREDIT}"
         f" {FREE_ERRORS}",
         MINT,
     ),

@@ -8,7 +8,7 @@ REPORT: Final = (
     " (12, 26, 9) and Fibonacci levels from candles of 1, 5, 15 and 60 minutes, with the share of"
     " buys in the volume from 1 minute to 24 hours. Costs one credit or one payment; errors cost"
     " nothing. The data is a block behind the chain: X-Data-Age-Ms tells its age. An indicator is"
-    " null while there are too few candles."
+    " null while there are too few candles. coverage says what part of all trades was read lately."
 )
 BATCH: Final = (
     "Returns the reports of up to 50 tokens, each as GET /v1/token/{tokenAddress} gives it, or why"

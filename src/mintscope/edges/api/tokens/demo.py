@@ -13,6 +13,7 @@ import numpy as np
 from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Mint, Slot, UnixS, Wallet
+from mintscope.core.market.coverage import ReadShare, ReportCoverage, window_start
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import Trades
 from mintscope.core.market.report import ReadReport, tag_of, token_report
@@ -62,8 +63,19 @@ def demo_report() -> ReadReport:
     volumes = 1_000_000 + n * 104_729 % 9_000_000
     engine.apply(Trades(np.zeros_like(n), times, usd, usd / 160.0, volumes, n * 31 % 9 % 2 == 0))
     values = engine.snapshot(0, now)
-    body = msgspec.json.encode(token_report(DEMO_MINT, values, now))
+    body = msgspec.json.encode(token_report(DEMO_MINT, values, now, _coverage(now)))
     return ReadReport(body, SLOT, 0, tag_of(values))
+
+
+def _coverage(now: UnixS) -> ReportCoverage:
+    return ReportCoverage(
+        from_=window_start(now),
+        to=now,
+        token=ReadShare(1.0, 1.0),
+        overall=ReadShare(0.9987, 0.9992),
+        missing_slots=0,
+        skipped_slots=12,
+    )
 
 
 def demo_demand(origin: str, why: str) -> str:
