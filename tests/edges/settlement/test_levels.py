@@ -235,6 +235,17 @@ async def test_a_node_that_answers_nothing_is_no_fault_of_the_payer() -> None:
         await Scene(chain, [Node(chain, is_mute=True)]).simulate(START - 500)
 
 
+@pytest.mark.parametrize("lag", [0, 30, 31])
+async def test_a_blockhash_of_a_node_that_lags_behind_ingest_is_not_offered(lag: int) -> None:
+    chain = Chain(0.2, 0.15)
+    settlement = Scene(chain, [Node(chain, lag)], followed=START).settlement
+    await settlement.refresh_offer()
+
+    offered = settlement.offer()
+    assert (offered is None) == (lag > 30)
+    assert offered is None or offered.last_valid_height == START - lag + GOOD_BLOCKS
+
+
 @pytest.mark.parametrize("slot_s", [0.04, *SLOTS_S])
 async def test_without_samples_the_pace_is_that_of_the_nodes_own_answers(slot_s: float) -> None:
     """Before it is known the shortest is assumed: what is offered is young all the same."""
