@@ -22,13 +22,9 @@ from mintscope.core.market.coverage import (
 LOG = structlog.get_logger(__name__)
 
 EVERY_S: Final = 60.0
+SOON_S: Final = 1.0  # while there is nothing yet
 
-Wait: TypeAlias = Callable[[], Awaitable[None]]
-
-
-async def look_again_in_a_minute() -> None:
-    """Wait as long as is between two looks."""
-    await asyncio.sleep(EVERY_S)
+Wait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class CoverageFollower:
@@ -44,7 +40,7 @@ class CoverageFollower:
         cover: Callable[[ReportCoverages], None],
         *,
         share_min: float,
-        wait: Wait = look_again_in_a_minute,
+        wait: Wait = asyncio.sleep,
     ) -> None:
         self._reader = reader
         self._cover = cover
@@ -59,7 +55,7 @@ class CoverageFollower:
                 await self.look()
             except ServiceUnavailable as reason:
                 LOG.warning("coverage cannot be read", reason=str(reason))
-            await self._wait()
+            await self._wait(SOON_S if self.newest is None else EVERY_S)
 
     async def look(self) -> None:
         """Look once.  Raises ServiceUnavailable."""
