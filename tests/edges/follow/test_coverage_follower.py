@@ -166,6 +166,7 @@ async def test_what_cannot_be_read_stays_as_it_was() -> None:
             await asyncio.Event().wait()
 
     follower = CoverageFollower(reader, market.cover, share_min=0.5, wait=wait)
+    await follower.try_to_look()
     task = asyncio.create_task(follower.run())
     async with asyncio.timeout(5):
         assert await looked.get() == 1

@@ -48,14 +48,18 @@ class CoverageFollower:
         self._wait = wait
         self.newest: Coverage | None = None
 
+    async def try_to_look(self) -> None:
+        """Look once; what cannot be read stays as it was, and says as of when."""
+        try:
+            await self.look()
+        except ServiceUnavailable as reason:
+            LOG.warning("coverage cannot be read", reason=str(reason))
+
     async def run(self) -> None:
-        """Look until cancelled; what cannot be read stays as it was, and says as of when."""
+        """Look every minute until cancelled, and more often while there is nothing yet."""
         while True:
-            try:
-                await self.look()
-            except ServiceUnavailable as reason:
-                LOG.warning("coverage cannot be read", reason=str(reason))
             await self._wait(SOON_S if self.newest is None else EVERY_S)
+            await self.try_to_look()
 
     async def look(self) -> None:
         """Look once.  Raises ServiceUnavailable."""
