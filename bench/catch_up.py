@@ -19,9 +19,10 @@ import msgspec
 
 from bench.figure import Figure, tell
 from bench.mainnet.chain import Chain
+from bench.pace import time_of
 from bench.turns import spread
 from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.primitives import Slot
 from mintscope.base.solana import WSOL, Block, Finalized, Tip, Update
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.pipeline import Ingest
@@ -59,7 +60,7 @@ class Waiting:
                 parent_slot=Slot(slot - 1),
                 blockhash=str(slot),
                 parent_blockhash=str(slot - 1),
-                time=UnixS(START + slot * 4 // 15),
+                time=time_of(slot, START),
                 transactions=JsonTransactions(self._entries),
                 size=self._size,
             )

@@ -21,6 +21,7 @@ import numpy as np
 from based58 import b58encode
 
 from bench.figure import Figure, tell
+from bench.pace import time_of
 from bench.slots_engines import engines
 from bench.slots_floors import floors
 from mintscope.base.clock import SystemClock
@@ -117,7 +118,7 @@ async def measure(market: Market, slots: int) -> Stages:
     await follower.catch_up()
     fold = FinalFold(market.store, None, SystemClock())
     for slot in range(1, slots + 1):
-        swaps, at = made.swaps(), UnixS(START + slot * 4 // 15)
+        swaps, at = made.swaps(), time_of(slot, START)
         with stages.of("price"):
             sol_usd_samples(swaps)
             priced = price_slot(swaps, RATE).swaps

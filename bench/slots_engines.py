@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from bench.figure import Figure
+from bench.pace import time_of
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import WSOL
@@ -120,7 +121,7 @@ async def engines(make: Callable[[], Made]) -> list[Figure]:
 async def _write(market: Market, made: Made) -> Timed:
     timed, fold = Timed(), FinalFold(market.store, None, SystemClock())
     for slot in range(1, SLOTS + 1):
-        changes = _slot(slot, START + slot * 4 // 10, made.priced(SWAPS))
+        changes = _slot(slot, time_of(slot, START), made.priced(SWAPS))
         if slot > FINAL_LAG:
             changes.append(FinalSlot(Slot(slot - FINAL_LAG)))
         with timed.of("append"):

@@ -73,6 +73,10 @@ class OneMintLog:
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         return len(self._events), frozenset({MINT})
 
+    async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
+        del span_s
+        return ()
+
     async def load(self, mint: Mint) -> LoadedMint | None:
         appended = [event for event in self._events if isinstance(event, Appended)]
         tail = [

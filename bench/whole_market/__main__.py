@@ -1,11 +1,14 @@
 """The load of the whole market, and more: `python -m bench.whole_market MINUTES [ENGINE...]`.
 
+`--slot-ms` is the pace of the chain, by default that of mainnet in November 2026.
+
 5,000 swaps a second over 100,000 mints, all followed, are written and folded in one process as
 ingest does it, and read by `mintscope api` in another.  Prints how late a slot is, from when it was
 due until it is committed, and until it is in an answer; processor time and memory of each process,
 and what is on disk.
 """
 
+import argparse
 import subprocess
 import sys
 import time
@@ -23,10 +26,11 @@ import psycopg
 from bench.figure import Figure, line
 from bench.freshness import Seen, command, credit_token
 from bench.mainnet.__main__ import cpu_s, disk_bytes, memory_mb, reports
+from bench.pace import SLOT_S
 from bench.process import free_port, wait_for
 from bench.slots import Slots
-from bench.whole_market.writer import READY, SLOT_S, SWAPS
-from mintscope.base.time import MINUTE_S
+from bench.whole_market.writer import READY, swaps_of_a_slot
+from mintscope.base.time import MINUTE_S, SECOND_MS
 from mintscope.shell.config.load import child_environment
 
 WARM_UP_S: Final = 60.0  # until the log is as long as it is kept
@@ -95,8 +99,8 @@ def on_postgres() -> Iterator[Place]:
 ENGINES: Final = {"SQLite": on_sqlite, "PostgreSQL": on_postgres}
 
 
-def measure(engine: str, minutes: float) -> Iterator[Figure]:
-    """Yield the figures of one engine."""
+def measure(engine: str, minutes: float, slot_s: float) -> Iterator[Figure]:
+    """Yield the figures of one engine at a slot every *slot_s*."""
     warm_up_s = min(WARM_UP_S, minutes * MINUTE_S)
     seconds = warm_up_s + minutes * MINUTE_S
     with ExitStack() as stack:
@@ -112,7 +116,7 @@ def measure(engine: str, minutes: float) -> Iterator[Figure]:
                 "MINTSCOPE_LOG__LEVEL": "error",
             }
         )
-        writer = stack.enter_context(_writing(place.writer, seconds, times))
+        writer = stack.enter_context(_writing(place.writer, seconds, slot_s, times))
         api = stack.enter_context(command(settings, "api"))
         wait_for(api_port, api)
         answers = stack.enter_context(
@@ -131,7 +135,7 @@ def measure(engine: str, minutes: float) -> Iterator[Figure]:
         took_s = time.monotonic() - begin_s
         grown_mb = place.disk_mb() - disk_mb
         written = [tuple(map(float, row.split())) for row in times.read_text().splitlines()]
-    yield from _late(engine, [row for row in written if row[1] >= begin_s], seen)
+    yield from _late(engine, [row for row in written if row[1] >= begin_s], seen, slot_s)
     for each in looked:
         what = f"{each.name}, {engine}"
         cores = (each.cpu_s[-1] - each.cpu_s[0]) / took_s
@@ -148,8 +152,11 @@ def measure(engine: str, minutes: float) -> Iterator[Figure]:
 
 
 @contextmanager
-def _writing(where: str, seconds: float, times: Path) -> Iterator["subprocess.Popen[str]"]:
-    run = [sys.executable, "-m", "bench.whole_market.writer", where, str(seconds), str(times)]
+def _writing(
+    where: str, seconds: float, slot_s: float, times: Path
+) -> Iterator["subprocess.Popen[str]"]:
+    arguments = [where, str(seconds), str(slot_s), str(times)]
+    run = [sys.executable, "-m", "bench.whole_market.writer", *arguments]
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -176,7 +183,9 @@ def _watch(
     look(looked)
 
 
-def _late(engine: str, written: list[tuple[float, ...]], seen: list[Seen]) -> Iterator[Figure]:
+def _late(
+    engine: str, written: list[tuple[float, ...]], seen: list[Seen], slot_s: float
+) -> Iterator[Figure]:
     committed = sorted(1_000 * (done_s - due_s) for _, due_s, done_s in written)
     yield from _percentiles(f"due to committed, {engine}", committed, LATE_MS_MAX)
     due = {int(slot): (due_s, done_s) for slot, due_s, done_s in written}
@@ -188,8 +197,8 @@ def _late(engine: str, written: list[tuple[float, ...]], seen: list[Seen]) -> It
                 from_commit.append(1_000 * (answer.at_s - due[slot][1]))
     yield from _percentiles(f"due to visible, {engine}", sorted(visible), LATE_MS_MAX)
     yield from _percentiles(f"committed to visible, {engine}", sorted(from_commit), VISIBLE_MS_MAX)
-    span_s = written[-1][2] - written[0][1] + SLOT_S
-    rate = len(written) * SWAPS / span_s
+    span_s = written[-1][2] - written[0][1] + slot_s
+    rate = len(written) * swaps_of_a_slot(slot_s) / span_s
     yield Figure(what=f"written, {engine}", who="mintscope", value=rate, unit="swaps/s")
 
 
@@ -199,7 +208,16 @@ def _percentiles(what: str, values: list[float], most_ms: int) -> Iterator[Figur
         yield Figure(what=what, who="mintscope", value=value, unit=f"ms p{share}", goal=goal)
 
 
-if __name__ == "__main__":
-    for name in sys.argv[2:] or ENGINES:
-        for figure in measure(name, float(sys.argv[1])):
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.whole_market")
+    parser.add_argument("minutes", type=float)
+    parser.add_argument("engines", nargs="*", metavar="ENGINE", help=" or ".join(ENGINES))
+    parser.add_argument("--slot-ms", type=float, default=SLOT_S * SECOND_MS)
+    asked = parser.parse_args()
+    for name in asked.engines or ENGINES:
+        for figure in measure(name, asked.minutes, asked.slot_ms / SECOND_MS):
             print(line(figure), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,8 @@
 """What ingest does behind the decoder, in a process of its own, by the clock.
 
-`python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS TIMES`: writes a line to the file
-TIMES for each slot: its number, when it was due, and when it was committed.
+`python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS SLOT_S TIMES`: makes a slot every
+SLOT_S and writes a line to the file TIMES for each: its number, when it was due, and when it was
+committed.
 """
 
 import asyncio
@@ -34,9 +35,8 @@ from mintscope.edges.storage.sqlite import openers as sqlite
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
 
 MINTS: Final = 100_000
-SWAPS: Final = 2_000
-SLOT_S: Final = 0.4
-FINAL_LAG: Final = 32
+SWAPS_A_SECOND: Final = 5_000
+FINAL_LAG: Final = 2  # slots, as since Alpenglow
 MINUTES_BEFORE: Final = 12  # in which every mint traded: a report needs nine
 READY: Final = "ready"
 LISTED: Final = Batch("mint", {"address": "text", "since_slot": "bigint", "is_listed": "bigint"})
@@ -60,9 +60,15 @@ def follow(where: str, mints: Sequence[Mint]) -> None:
         db.executemany(LISTED, [(mint, BEFORE_ALL, 1) for mint in mints])
 
 
-async def write(where: str, seconds: float, times: TextIO) -> None:
-    """Write slots for so many seconds, each when it is due or as soon as the one before is done."""
+def swaps_of_a_slot(slot_s: float) -> int:
+    """Return how many swaps are in a slot of *slot_s*: as many a second at any pace."""
+    return round(SWAPS_A_SECOND * slot_s)
+
+
+async def write(where: str, seconds: float, slot_s: float, times: TextIO) -> None:
+    """Write a slot every *slot_s* for so many seconds, or as soon as the one before is done."""
     made, clock = Slots(MINTS), SystemClock()
+    swaps = swaps_of_a_slot(slot_s)
     async with opened(where) as market:
         follow(where, made.mints)
         await market.store.start(mints=[WSOL], follows_files=False)
@@ -77,9 +83,9 @@ async def write(where: str, seconds: float, times: TextIO) -> None:
         await fold.finish()
         print(READY, flush=True)
         begin_s = time.monotonic()
-        for number in range(1, int(seconds / SLOT_S) + 1):
-            slot, due_s = MINUTES_BEFORE + number, begin_s + number * SLOT_S
-            priced = made.priced(SWAPS)
+        for number in range(1, int(seconds / slot_s) + 1):
+            slot, due_s = MINUTES_BEFORE + number, begin_s + number * slot_s
+            priced = made.priced(swaps)
             await asyncio.sleep(max(0.0, due_s - time.monotonic()))
             changes: list[Change] = [_slot(slot, UnixS(clock.now() // 1000), priced)]
             if number > FINAL_LAG:
@@ -98,5 +104,5 @@ def _slot(number: int, at: UnixS, swaps: Sequence[PricedSwap]) -> NewSlot:
 
 
 if __name__ == "__main__":
-    with Path(sys.argv[3]).open("w") as file:
-        uvloop.run(write(sys.argv[1], float(sys.argv[2]), file))
+    with Path(sys.argv[4]).open("w") as file:
+        uvloop.run(write(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), file))

@@ -95,6 +95,43 @@ def test_a_change_of_pace_is_followed_within_minutes() -> None:
     assert meter.pace.slot_s == pytest.approx(0.2, rel=0.02)
 
 
+@pytest.mark.parametrize("slot_s", PACES)
+@pytest.mark.parametrize("off_s", [9_000, 2**32, -9_000, 170, -START])
+@pytest.mark.parametrize("at", [0.02, 0.5, 0.99])
+def test_one_wrong_time_changes_nothing(slot_s: float, off_s: int, at: float) -> None:
+    blocks = list(chain(slot_s, 170))
+    wrong = round(at * len(blocks))
+    blocks[wrong] = (blocks[wrong][0], UnixS(blocks[wrong][1] + off_s))
+
+    pace = measured(iter(blocks))
+
+    assert pace is not None
+    assert pace.slot_s == pytest.approx(slot_s, rel=0.03)
+
+
+@pytest.mark.parametrize("slot_s", PACES)
+def test_the_pace_is_kept_while_a_wrong_time_holds_the_clock(slot_s: float) -> None:
+    """The times of the log never go back: after one far ahead all are the same for hours."""
+    meter = PaceMeter()
+    for slot, time in chain(slot_s, 600):
+        meter.note(slot, time if time < START + 170 else UnixS(START + 20_000))
+
+    assert meter.pace is not None
+    assert meter.pace.slot_s == pytest.approx(slot_s, rel=0.03)
+
+
+def test_after_a_pause_the_pace_is_that_of_before_until_there_are_blocks_enough() -> None:
+    meter = PaceMeter(chain(0.4, 170))
+    assert meter.pace is not None
+    later = list(chain(0.2, 60, begin=START + 7_200))
+    for number, (slot, time) in enumerate(later):
+        meter.note(Slot(slot + 30_000), time)
+        if number == 50:
+            assert meter.pace.slot_s == pytest.approx(0.4, rel=0.03)
+
+    assert meter.pace.slot_s == pytest.approx(0.2, rel=0.03)
+
+
 def test_slots_that_died_are_forgotten() -> None:
     calm, forked = PaceMeter(), PaceMeter()
     for slot, time in chain(0.2, 100):

@@ -14,7 +14,7 @@ from typing_extensions import override
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
-from mintscope.core.market.coverage import SlotCoverage, Tally
+from mintscope.core.market.coverage import NotRead, SlotCoverage, Tally
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.registry import Floor
@@ -25,7 +25,6 @@ from mintscope.core.market.store import (
     DeadSlot,
     FinalSlot,
     NewSlot,
-    NotRead,
     Unread,
 )
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
@@ -240,7 +239,7 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
         (tracked_at, sorted(tracked)),
         await reader.overview(),
         await reader.gaps(5),
-        await reader.not_read(5),
+        await market.coverage.not_read(5),
         await market.coverage.coverage(5),
         await market.coverage.missed_mints(),
         await reader.events(trimmed, 10_000),

@@ -11,6 +11,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap, Tip
 from mintscope.base.time import HOUR_S, MINUTE_S
+from mintscope.core.market.coverage import NotRead
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import (
     Appended,
@@ -33,7 +34,6 @@ from mintscope.core.market.store import (
     Folded,
     MarketOverview,
     NewSlot,
-    NotRead,
 )
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.ingest.fold import fold_once
@@ -150,6 +150,20 @@ async def test_the_tip_is_the_newest_living_slot(market: Market) -> None:
     tip = await market.reader.tip()
 
     assert (tip.seq, tip.slot, tip.time) == (5, 1, START + 1)
+
+
+async def test_the_newest_seconds_are_read_with_their_first_living_slots(market: Market) -> None:
+    written = [slot(n, time=START + n // 3) for n in range(1, 31)]
+    await market.store.write(written)
+    await market.store.write([DeadSlot(Slot(30))])
+
+    assert await market.reader.seconds(4) == [(n, START + n // 3) for n in (18, 21, 24, 27)]
+    assert (await market.reader.seconds(1_000))[0] == (1, START)
+    assert len(await market.reader.seconds(1_000)) == 10
+
+
+async def test_no_seconds_are_read_of_an_empty_log(market: Market) -> None:
+    assert await market.reader.seconds(60) == []
 
 
 async def test_the_store_tells_whether_its_clock_is_that_of_files(market: Market) -> None:
@@ -617,7 +631,7 @@ async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market
     await market.store.write([missed("large", 20, volume=7), missed("large", 24, count=3)])
     await market.store.write([slot(1, time=START + 24 * HOUR)])
 
-    assert await market.reader.not_read(10) == [
+    assert await market.coverage.not_read(10) == [
         NotRead(
             time=UnixS(START + 24 * HOUR),
             program="large",
@@ -629,15 +643,15 @@ async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market
         ),
         missed("small", 1, volume=2),
     ]
-    assert [one.program for one in await market.reader.not_read(1)] == ["large"]
+    assert [one.program for one in await market.coverage.not_read(1)] == ["large"]
     await market.store.write([missed("later", 7 * 24 + 1), slot(2, time=START + 2 * 24 * HOUR)])
-    assert await market.reader.not_read(10) == [missed("later", 7 * 24 + 1)]
+    assert await market.coverage.not_read(10) == [missed("later", 7 * 24 + 1)]
 
 
 async def test_any_number_of_kinds_and_any_volume_take_bounded_room(market: Market) -> None:
     await market.store.write([missed(f"program {i}", 1) for i in range(1_000)])
     await market.store.write([missed("program 1", 1, volume=2**70)] * 20)
-    found = await market.reader.not_read(10_000)
+    found = await market.coverage.not_read(10_000)
 
     assert len(found) == 501
     assert sum(one.count for one in found) == 1_020

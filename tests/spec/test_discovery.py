@@ -194,12 +194,10 @@ async def test_its_example_is_what_is_answered(listed: SellingApi) -> None:
 
 
 async def test_its_headers_pass_proxies_as_they_are_by_default(listed: SellingApi) -> None:
-    await listed.world.chains[-1].refresh_offer()
     sold = (await listed.client.get("/.well-known/x402")).json()
     for each in sold["endpoints"]:
         answer = await listed.client.request(each["method"], each["url"].removeprefix(ORIGIN))
         demand = demanded(answer)
-        assert "recentBlockhash" in demand["accepts"][0]["extra"]
         lines = [f"{name}: {value}\r\n" for name, value in answer.headers.items()]
         assert sum(map(len, lines)) < NGINX_BYTES
 

@@ -7,7 +7,7 @@ needs seconds of slots, or slots of seconds, asks a `PaceMeter` or the node.
 from collections import deque
 from collections.abc import Iterable
 from math import ceil
-from statistics import median
+from statistics import median, median_high
 from typing import Final
 
 import msgspec
@@ -18,6 +18,7 @@ BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: as many blocks a blockhash 
 WINDOW_S: Final = 180  # of block times that a pace rests on
 SPAN_S_MIN: Final = 20  # block times are whole seconds: less says little
 MARKS_MAX: Final = 400  # one a second of block time
+NEWEST: Final = 5  # marks, of whose times the middle one is now
 SLOT_S_MIN: Final = 0.01
 SLOT_S_MAX: Final = 10.0
 
@@ -48,10 +49,13 @@ class PaceMeter:
     many slopes, each from a mark to the one half a window later: a quarter of the marks may lie.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
+        """Begin with the blocks *known* already, oldest first."""
         self._marks: deque[tuple[Slot, UnixS]] = deque(maxlen=MARKS_MAX)
         self._pace: Pace | None = None
         self._is_measured = True
+        for slot, time in known:
+            self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
         """Note that the block of *slot* was made at *time*; slots beyond it have died."""
@@ -60,16 +64,19 @@ class PaceMeter:
             marks.pop()
             self._is_measured = False
         # The first slot of a second: the second begins there, to within a slot.
-        if marks and time <= marks[-1][1]:
+        if marks and time == marks[-1][1]:
             return
         marks.append((slot, time))
         self._is_measured = False
 
     @property
     def pace(self) -> Pace | None:
-        """The pace; None until blocks of SPAN_S_MIN are known."""
+        """The pace; None until blocks of SPAN_S_MIN are known.
+
+        After a pause in which none were noted it is that of before, until there are as many again.
+        """
         if not self._is_measured:
-            self._pace = _measured(list(self._marks))
+            self._pace = _measured(list(self._marks)) or self._pace
             self._is_measured = True
         return self._pace
 
@@ -96,10 +103,13 @@ def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | 
 
 
 def _measured(known: list[tuple[Slot, UnixS]]) -> Pace | None:
-    marks = [mark for mark in known if mark[1] >= known[-1][1] - WINDOW_S]
-    if not marks:
+    if not known:
         return None
-    over_s = marks[-1][1] - marks[0][1]
+    # One time that is far ahead must not push all others out of the window.
+    newest = median_high(time for _, time in known[-NEWEST:])
+    marks = [mark for mark in known if abs(newest - mark[1]) <= WINDOW_S]
+    times = [time for _, time in marks]
+    over_s = max(times) - min(times)
     if over_s < SPAN_S_MIN:
         return None
     half = len(marks) // 2

@@ -1,7 +1,7 @@
 """What was read and missed is looked at now and then, and said in reports and checks."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import pytest
@@ -13,6 +13,7 @@ from mintscope.core.market.coverage import (
     Coverage,
     MintCoverage,
     MissedMints,
+    NotRead,
     ProgramHour,
     ReportCoverages,
     Tally,
@@ -48,6 +49,11 @@ class FakeCoverage:
     async def missed_mints(self) -> MissedMints:
         """Return what was missed of each mint."""
         return MissedMints(self.missed, is_whole=True)
+
+    async def not_read(self, limit: int) -> Sequence[NotRead]:
+        """Return nothing: it is not asked for here."""
+        del limit
+        return ()
 
 
 def row(outcome: str, calls: int, volume: int = 0, program: str = "a") -> ProgramHour:
@@ -136,37 +142,18 @@ async def test_too_little_that_is_read_fails_the_check_with_the_share_and_the_pr
     await follower.expect_read()
 
 
-async def test_it_looks_again_soon_until_there_is_something() -> None:
-    reader, waits = FakeCoverage(row("read", 9)), asyncio.Queue[float]()
-    reader.rows = None
-
-    async def wait(seconds: float) -> None:
-        await waits.put(seconds)
-        if reader.rows is not None:
-            await asyncio.Event().wait()
-        reader.rows = ()
-
-    task = asyncio.create_task(CoverageFollower(reader, ignore, share_min=0.5, wait=wait).run())
-    async with asyncio.timeout(5):
-        assert [await waits.get(), await waits.get()] == [1, 60]
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
 async def test_what_cannot_be_read_stays_as_it_was() -> None:
     market, _ = traded()
     reader = FakeCoverage(row("read", 9))
     looked = asyncio.Queue[int]()
 
-    async def wait(seconds: float) -> None:
-        assert seconds == 60
+    async def wait() -> None:
         await looked.put(reader.asked)
         reader.failure = ServiceUnavailable("away") if reader.asked == 1 else None
         if reader.asked == 3:
             await asyncio.Event().wait()
 
     follower = CoverageFollower(reader, market.cover, share_min=0.5, wait=wait)
-    await follower.try_to_look()
     task = asyncio.create_task(follower.run())
     async with asyncio.timeout(5):
         assert await looked.get() == 1

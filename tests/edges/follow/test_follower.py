@@ -93,6 +93,35 @@ async def test_a_report_with_its_slot_and_age(log: FakeLog) -> None:
     assert (found.body, found.slot, found.age_ms) == (expected(log, MINTS[0]), 12, 250)
 
 
+@pytest.mark.parametrize("slot_ms", [100, 200, 400, 800])
+async def test_the_pace_of_the_chain_is_known_as_soon_as_the_log_is_read(slot_ms: int) -> None:
+    log = FakeLog()
+    for number in range(60_000 // slot_ms):
+        log.append(number + 1, START + number * slot_ms // 1_000)
+    follower = Follower(log, LiveMarket(2), ManualClock(UnixMs(START * 1000)))
+    assert follower.pace() is None
+    await follower.catch_up()
+
+    pace = follower.pace()
+    assert pace is not None
+    assert pace.slot_s == pytest.approx(slot_ms / 1_000, rel=0.05)
+
+
+async def test_the_pace_follows_what_is_applied() -> None:
+    log = FakeLog()
+    log.append(1, START)
+    follower = Follower(log, LiveMarket(2), ManualClock(UnixMs(START * 1000)))
+    await follower.catch_up()
+    assert follower.pace() is None
+    for number in range(1, 300):
+        log.append(number + 1, START + number // 5)
+    await follower.catch_up()
+
+    pace = follower.pace()
+    assert pace is not None
+    assert pace.slot_s == pytest.approx(0.2, rel=0.05)
+
+
 async def test_data_of_replayed_files_have_no_age(log: FakeLog) -> None:
     log.follows_files = True
     reports = follower(log)

@@ -9,6 +9,7 @@ import pytest
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.store import FinalSlot, NewSlot
@@ -111,7 +112,7 @@ async def test_the_more_slots_wait_the_more_is_folded_and_never_all_in_one_go(
     market: Market,
 ) -> None:
     clock = BusyClock(UnixMs(START * 1000))
-    fold = FinalFold(market.store, None, clock, mints_max=4)
+    fold = FinalFold(market.store, None, clock, mints_max=4, pace=lambda: Pace(0.4, 170.0))
     longest_s, most = 0.0, 0
     for slot in range(1, 4 * SLOTS_MAX):
         await add(market, range(slot, slot + 1))
@@ -122,6 +123,25 @@ async def test_the_more_slots_wait_the_more_is_folded_and_never_all_in_one_go(
 
     assert SLOTS_MIN < most < SLOTS_MAX
     assert longest_s < 0.4
+
+
+@pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8, None])
+async def test_however_late_it_is_folding_takes_less_than_a_slot(
+    market: Market, slot_s: float | None
+) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    pace = None if slot_s is None else Pace(slot_s, 170.0)
+    fold = FinalFold(market.store, None, clock, pace=lambda: pace)
+    await add(market, range(1, SLOTS_MAX))
+    clock.step_ms = min(10, round((slot_s or 0.2) * 1_000 / 40))
+    took_s = []
+    for _ in range(4):
+        begun_s = clock.monotonic_s()
+        await fold.go_on()
+        took_s.append(clock.monotonic_s() - begun_s)
+
+    assert max(took_s) > 0.5 * (slot_s or 0.15)
+    assert max(took_s) < (slot_s or 0.15)
 
 
 async def test_however_many_slots_wait_a_batch_has_a_bound(market: Market) -> None:

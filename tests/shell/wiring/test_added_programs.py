@@ -13,7 +13,8 @@ from mintscope.base.primitives import Signature, Slot, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.programs import TABLE
-from mintscope.core.market.store import UNKNOWN_PROGRAM, NotRead
+from mintscope.core.market.coverage import NotRead
+from mintscope.core.market.store import UNKNOWN_PROGRAM
 from mintscope.edges.sources.json_transactions import read_transaction
 from mintscope.edges.sources.node import PreferredNodes
 from mintscope.edges.sources.poll import Polling

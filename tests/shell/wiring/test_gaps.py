@@ -8,12 +8,13 @@ import pytest
 from typer.testing import CliRunner
 
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.store import NewSlot
 from mintscope.shell.cli.app import app
-from mintscope.shell.wiring.api import GAP_SHOWN_SLOTS, gap_check
+from mintscope.shell.wiring.api import GAP_SHOWN_S, gap_check
 from support.scenes.stores import market_in
 
 GAP = Gap(Slot(5), Slot(9), "asked in vain for 120 s")
@@ -29,9 +30,10 @@ def at(slot: int) -> NewSlot:
     return NewSlot(SlotHeader(Slot(slot), Slot(slot - 1), str(slot), UnixS(1)), [])
 
 
-async def ready(folder: Path) -> None:
+async def ready(folder: Path, slot_s: float | None = 0.2) -> None:
+    pace = None if slot_s is None else Pace(slot_s, 170.0)
     async with market_in(folder) as market:
-        await gap_check(market.reader).probe()
+        await gap_check(market.reader, lambda: pace).probe()
 
 
 async def test_a_gap_of_the_last_day_degrades_the_service(tmp_path: Path) -> None:
@@ -42,12 +44,24 @@ async def test_a_gap_of_the_last_day_degrades_the_service(tmp_path: Path) -> Non
     with pytest.raises(ServiceUnavailable, match="slots 5 to 9 are missing: asked in vain"):
         await ready(tmp_path)
     async with market_in(tmp_path) as market:
-        assert not gap_check(market.reader).is_vital
+        assert not gap_check(market.reader, lambda: None).is_vital
 
 
-async def test_an_older_gap_does_not(tmp_path: Path) -> None:
-    await fill(tmp_path, GAP, at(9 + GAP_SHOWN_SLOTS))
-    await ready(tmp_path)
+@pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8])
+async def test_an_older_gap_does_not(tmp_path: Path, slot_s: float) -> None:
+    day = round(GAP_SHOWN_S / slot_s)
+    await fill(tmp_path, GAP, at(9 + day - 1))
+    with pytest.raises(ServiceUnavailable):
+        await ready(tmp_path, slot_s)
+
+    await fill(tmp_path, at(9 + day))
+    await ready(tmp_path, slot_s)
+
+
+async def test_a_gap_is_told_of_while_the_pace_is_not_known(tmp_path: Path) -> None:
+    await fill(tmp_path, GAP, at(10_000_000))
+    with pytest.raises(ServiceUnavailable):
+        await ready(tmp_path, None)
 
 
 async def test_what_files_leave_out_does_not(tmp_path: Path) -> None:

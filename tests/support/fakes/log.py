@@ -117,6 +117,13 @@ class FakeLog:
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         return self.seq, self.tracked_at(self.seq)
 
+    async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
+        found: dict[UnixS, Slot] = {}
+        for slot in self.slots_at(self.seq):
+            found.setdefault(slot.header.time, slot.header.slot)
+        oldest = max(found, default=0) - span_s
+        return [(slot, time) for time, slot in found.items() if time > oldest]
+
     async def load(self, mint: Mint) -> LoadedMint | None:
         self.loads += 1
         loaded = self.load_at(self.seq, mint)

@@ -14,7 +14,7 @@ from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
 
-from mintscope.base.primitives import Mint, Slot, UnixS, about
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS, about
 from mintscope.base.time import HOUR_S
 
 READ: Final = "read"
@@ -113,6 +113,27 @@ class MissedMints(NamedTuple):
     is_whole: bool
 
 
+class NotRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen and not read, or read without a name, of one kind.
+
+    time        of the block, or of the newest of them
+    program     its name; the address of one that is not listed
+    reason      why it was not read; `unknown_program`: read by what moved, under no name
+    head        first bytes of the instruction, hex, where they are what is unknown
+    count       how many calls
+    volume      about so many micro-USD; what had no rate or no quote is not in it
+    signature   an example
+    """
+
+    time: UnixS
+    program: str
+    reason: str
+    head: str
+    count: int
+    volume: int
+    signature: Signature | None
+
+
 class CoverageReader(Protocol):
     """What was read and missed, safe while ingest writes.  Raises ServiceUnavailable."""
 
@@ -124,6 +145,9 @@ class CoverageReader(Protocol):
 
     async def missed_mints(self) -> MissedMints:
         """Return the mints of which calls were missed in the window."""
+
+    async def not_read(self, limit: int) -> Sequence[NotRead]:
+        """Return up to *limit* kinds of the newest block's day, the most volume first."""
 
 
 class Shares(NamedTuple):

@@ -210,6 +210,9 @@ class LogReader(Protocol):
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         """Return a seq and the mints tracked at it."""
 
+    async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
+        """Return the first living slot of each second of the newest *span_s*, oldest first."""
+
     async def load(self, mint: Mint) -> LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
 

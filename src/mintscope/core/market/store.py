@@ -8,7 +8,7 @@ import msgspec
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.base.time import DAY_S, MINUTE_S
-from mintscope.core.market.coverage import SlotCoverage
+from mintscope.core.market.coverage import NotRead, SlotCoverage
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import Tail
 from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader, Waypoint
@@ -52,27 +52,6 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     signature: Signature | None
     program: str
     reason: str
-
-
-class NotRead(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen and not read, or read without a name, of one kind.
-
-    time        of the block, or of the newest of them
-    program     its name; the address of one that is not listed
-    reason      why it was not read; `unknown_program`: read by what moved, under no name
-    head        first bytes of the instruction, hex, where they are what is unknown
-    count       how many calls
-    volume      about so many micro-USD; what had no rate or no quote is not in it
-    signature   an example
-    """
-
-    time: UnixS
-    program: str
-    reason: str
-    head: str
-    count: int
-    volume: int
-    signature: Signature | None
 
 
 UNKNOWN_PROGRAM: Final = "unknown_program"
@@ -257,9 +236,3 @@ class MarketReader(LogReader, Protocol):
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable."""
-
-    async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of the newest block's day, the most volume first.
-
-        Raises ServiceUnavailable.
-        """

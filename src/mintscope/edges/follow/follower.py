@@ -12,7 +12,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import InsufficientData, ServiceUnavailable, TokenNotFound
 from mintscope.base.metrics import LIVE_MINTS
-from mintscope.base.pace import Pace, PaceMeter
+from mintscope.base.pace import WINDOW_S, Pace, PaceMeter
 from mintscope.base.primitives import Mint
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import Appended, Event, LogReader, LogTrimmed
@@ -178,6 +178,7 @@ class Follower:
         # What happened between the two reads is applied again, which is harmless.
         tip = await self._answer(self._reader.tip())
         _, tracked = await self._answer(self._reader.tracked())
+        self._meter = PaceMeter(await self._answer(self._reader.seconds(WINDOW_S)))
         self._market.restart(tip, tracked)
         self._started = True
         if self._observer is not None:

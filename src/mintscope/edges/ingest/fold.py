@@ -1,11 +1,12 @@
 """The finalized fold: final slots into candles, in slot order, exactly once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.metrics import FINALIZED_SLOT, TRACKED_MINTS
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.log import PricedSwap
@@ -23,7 +24,8 @@ SLOTS_MIN: Final = 25  # that wait for each other: what they share is written on
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
 STEP_S: Final = 0.02  # after each append
-LATE_STEP_S: Final = 0.3  # where almost too many slots wait: less than from one slot to the next
+LATE_SHARE: Final = 0.75  # of the time of a slot, where almost too many wait
+LATE_STEP_S: Final = 0.1  # the same while that is not known
 BEHIND_STEP_S: Final = 1.0  # where too many wait, so that appends wait for the fold
 PACKED_MAX: Final = 500  # mints, in one step
 MINTS_MAX: Final = 1_500  # of a batch: to write so many takes about 100 ms
@@ -40,15 +42,18 @@ class FinalFold:
         clock: Clock,
         *,
         mints_max: int = MINTS_MAX,
+        pace: Callable[[], Pace | None] = lambda: None,
     ) -> None:
         """With *floor* follow every mint that reaches it; None: only those listed.
 
         mints_max   a batch ends with the slot in which it has touched so many
+        pace        returns that of the chain, None if it is not known
         """
         self._store = store
         self._mints_max = mints_max
         self._floor = floor
         self._clock = clock
+        self._pace = pace
         self._under_way: _Batch | None = None
         self._waiting = 0
         self._begun_s = clock.monotonic_s()
@@ -75,7 +80,9 @@ class FinalFold:
     def _step_s(self) -> float:
         if self._is_behind:
             return BEHIND_STEP_S
-        return STEP_S + self._late * (LATE_STEP_S - STEP_S)
+        pace = self._pace()
+        late_step_s = LATE_STEP_S if pace is None else LATE_SHARE * pace.slot_s
+        return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
 
     async def finish(self) -> None:
         """Fold everything that is final."""

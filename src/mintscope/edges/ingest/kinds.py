@@ -6,8 +6,9 @@ from typing import Final
 from mintscope.base.primitives import Signature
 from mintscope.base.solana import STABLES
 from mintscope.core.dex.outcome import Decoded, Moved
+from mintscope.core.market.coverage import NotRead
 from mintscope.core.market.log import SlotHeader
-from mintscope.core.market.store import UNKNOWN_PROGRAM, NotRead
+from mintscope.core.market.store import UNKNOWN_PROGRAM
 
 # Anyone can make any number of them: the rest is counted as one.
 KINDS_MAX: Final = 50

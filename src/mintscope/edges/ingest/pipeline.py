@@ -65,7 +65,7 @@ class Ingest:
         deciding = DecidingPools(await self.store.deciding_pools())
         decode_block = None if self.ahead is None else self.ahead.decoded
         chain = Slots(tail, self.decode, deciding, decode_block=decode_block)
-        fold = FinalFold(self.store, self.floor, self.clock)
+        fold = FinalFold(self.store, self.floor, self.clock, pace=lambda: chain.pace)
         await self._finish(fold, chain)
         await self._expect_same_chain()
         holes = 0

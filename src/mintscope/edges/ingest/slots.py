@@ -16,7 +16,7 @@ from mintscope.base.metrics import (
     UNKNOWN_INSTRUCTIONS,
     UNPRICED,
 )
-from mintscope.base.pace import PaceMeter
+from mintscope.base.pace import Pace, PaceMeter
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import WSOL, Block, Finalized, Gap, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction
@@ -62,8 +62,13 @@ class Slots:
         self._decode_block = decode_block or _at_once(decode)
         self.deciding = deciding or DecidingPools()
         self._unknown: set[tuple[str, str]] = set()
-        self._meter = PaceMeter()
+        self._meter = PaceMeter((header.slot, header.time) for header in tail.headers)
         self._metrics = CoverageMetrics()
+
+    @property
+    def pace(self) -> Pace | None:
+        """How fast the chain makes slots; None before there are enough blocks."""
+        return self._meter.pace
 
     @property
     def tip(self) -> Tip | None:

@@ -12,6 +12,8 @@ from uvicorn import Server
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit, Limits
+from mintscope.base.pace import Pace
+from mintscope.base.time import DAY_S
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.log import LogReader
@@ -62,7 +64,7 @@ from mintscope.shell.wiring.stores import Money, open_market, open_money
 
 Ready: TypeAlias = Callable[[str, int], None]
 
-GAP_SHOWN_SLOTS: Final = 324_000  # a day of mainnet
+GAP_SHOWN_S: Final = DAY_S
 
 
 async def run_api(
@@ -282,7 +284,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
         Check("stopping", draining.expect_not_begun),
         Check("store", ledger.expect_writable),
         _freshness_check(api, follower),
-        gap_check(reader),
+        gap_check(reader, follower.pace),
     ]
     if sales is None:
         return checks
@@ -290,15 +292,18 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
     return [*checks, Check("chain", sales.expect_chain), is_open]
 
 
-def gap_check(reader: MarketReader) -> Check:
-    """Return the check that no slot of the last day is missing; the data is served."""
+def gap_check(reader: MarketReader, pace: Callable[[], Pace | None]) -> Check:
+    """Return the check that no slot of the last day is missing; the data is served.
+
+    pace   returns that of the chain; while it is not known, any open gap is told of
+    """
 
     async def expect_no_gap() -> None:
         tip, newest = await reader.tip(), await reader.gaps(1)
         if tip.slot is None or tip.follows_files or not newest:
             return
-        gap = newest[0]
-        if gap.last > tip.slot - GAP_SHOWN_SLOTS:
+        gap, now = newest[0], pace()
+        if now is None or now.seconds(tip.slot - gap.last) < GAP_SHOWN_S:
             raise ServiceUnavailable(f"slots {gap.first} to {gap.last} are missing: {gap.reason}")
 
     return Check("gaps", expect_no_gap, is_vital=False)

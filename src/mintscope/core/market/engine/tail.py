@@ -68,6 +68,11 @@ class Tail:
         return len(self._headers)
 
     @property
+    def headers(self) -> Iterable[SlotHeader]:
+        """The living headers that are held, oldest first."""
+        return self._headers
+
+    @property
     def tip(self) -> Tip | None:
         """The newest block of the log: where a source resumes."""
         return Tip(self._headers[-1].slot, self._headers[-1].blockhash) if self._headers else None

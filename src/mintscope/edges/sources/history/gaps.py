@@ -8,7 +8,7 @@ from mintscope.base.solana import Block, Gap, SourceError
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.rpc import Commitment, Missing
 
-SLOTS_MAX: Final = 2_000  # of one gap, about nine minutes: each block takes a call
+SLOTS_MAX: Final = 2_000  # of one gap: each block takes a call
 LATER_SLOTS_MAX: Final = 1_000  # in which a block must follow
 
 

@@ -49,7 +49,7 @@ def programs(
 
 
 def _print_unread(config: ConfigFile, limit: int, *, as_json: bool) -> None:
-    found = with_market(config, lambda market: market.reader.not_read(limit))
+    found = with_market(config, lambda market: market.coverage.not_read(limit))
     rows = [
         (one.program, one.reason, one.head, one.count, one.volume // MICRO_USD, one.signature)
         for one in found

@@ -6,13 +6,12 @@ from typing import Final
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.core.market import log
-from mintscope.core.market.coverage import Coverage, MissedMints
+from mintscope.core.market.coverage import Coverage, MissedMints, NotRead
 from mintscope.core.market.store import (
     CANDLES_MIN,
     MINUTES_S,
     RECENT_S,
     MarketOverview,
-    NotRead,
 )
 from mintscope.edges.storage.database import AccessInThreads, Database, Row
 from mintscope.edges.storage.sql.market.coverage import coverage_of, missed_mints
@@ -40,6 +39,15 @@ SELECT id, since_slot, (SELECT state FROM state WHERE mint = mint.id),
        (SELECT coalesce(max(seq), 0) FROM event), (SELECT folded_seq FROM progress),
        (SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE is_dead = 0)
   FROM mint WHERE address = ? AND since_slot IS NOT NULL
+"""
+
+SECONDS: Final = """
+SELECT min(slot), time
+  FROM header
+ WHERE is_dead = 0
+   AND time > (SELECT max(time) FROM header WHERE is_dead = 0) - ?
+ GROUP BY time
+ ORDER BY time
 """
 
 EVENTS: Final = """
@@ -130,6 +138,12 @@ class SqlLogReader:
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         """Return a seq and the mints tracked at it."""
         return await self._reading.in_snapshot(_tracked)
+
+    async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
+        """Return the first living slot of each second of the newest *span_s*, oldest first."""
+        return await self._reading.run(
+            lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
+        )
 
     async def load(self, mint: Mint) -> log.LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import Gap
-from mintscope.core.market.coverage import SlotCoverage
+from mintscope.core.market.coverage import NotRead, SlotCoverage
 from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import DEAD_MAX, GAPS_MAX, Tail
 from mintscope.core.market.log import PricedSwap
@@ -17,7 +17,6 @@ from mintscope.core.market.store import (
     FinalSlot,
     Folding,
     NewSlot,
-    NotRead,
     Unread,
 )
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess

@@ -3,7 +3,7 @@
 from typing import Final
 
 from mintscope.base.primitives import Signature, UnixS
-from mintscope.core.market.store import NotRead
+from mintscope.core.market.coverage import NotRead
 from mintscope.edges.storage.database import Database
 
 HOUR_S: Final = 3_600

@@ -1,0 +1,12 @@
+"""The pace of chains that loads make up, unless a run is given another."""
+
+from typing import Final
+
+from mintscope.base.primitives import UnixS
+
+SLOT_S: Final = 0.2  # mainnet's since October 2026: a default of loads, never an assumption
+
+
+def time_of(slot: int, start: int) -> UnixS:
+    """Return the whole second in which *slot* of a chain that began at *start* was made."""
+    return UnixS(start + int(slot * SLOT_S))
