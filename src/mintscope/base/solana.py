@@ -16,6 +16,20 @@ WSOL: Final = Mint("So11111111111111111111111111111111111111112")
 USDC: Final = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 USDT: Final = Mint("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
 STABLES: Final = frozenset({USDC, USDT})
+# Further dollars that swaps are quoted in, each of 6 decimals: see `core.market.quotes`.
+PYUSD: Final = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
+USDS: Final = Mint("USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA")
+USD1: Final = Mint("USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB")
+USDG: Final = Mint("2u1tszSeqZ3qBWF3uNGPFc8TzMk2tdiwknnRMWGWjGWH")
+JUPUSD: Final = Mint("JuprjznTrTSp2UFa3ZBUFgwdAmtZCq4MQCwysN55USD")
+CASH: Final = Mint("CASHx9KJUStyftLFWGvEVf59SGeG9sh5FfcnZMVPCASH")
+DOLLARS: Final = STABLES | {PYUSD, USDS, USD1, USDG, JUPUSD, CASH}
+# Liquid staking tokens: their price follows SOL, so that what trades against them can be priced.
+JITOSOL: Final = Mint("J1toso1uCk3RLmjorhTtrVwY9HJ7X8V9yYac6Y7kGCPn")
+MSOL: Final = Mint("mSoLzYCxHdYgdzU16g5QSh3i5K3z3KZK7ytfqcJm7So")
+JUPSOL: Final = Mint("jupSoLaHXQiZZTSfEWMTRRgpnyFm8f6sZdosWBjx93v")
+BSOL: Final = Mint("bSo13r4TkiE4KumL71LsHTPpL2euBYLFx6h9HP3piy1")
+STAKING_TOKENS: Final = frozenset({JITOSOL, MSOL, JUPSOL, BSOL})
 LAMPORTS_PER_SOL: Final = 1_000_000_000
 
 

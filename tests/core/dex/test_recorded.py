@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from mintscope.core.dex.programs import TABLE
-from mintscope.core.market.swap import Swap, oriented
+from mintscope.core.market.quotes import oriented
+from mintscope.core.market.swap import Swap
 from support.oracles.recorded_pools import with_pool
 from support.scenes.json_transactions import decode_block, decode_transaction
 

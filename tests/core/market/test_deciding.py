@@ -1,6 +1,7 @@
 """A private pool cannot move a price, whatever is traded in it."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import pytest
@@ -42,9 +43,7 @@ def priced(
     for slot, (time, one) in enumerate(trades):
         pools.begin(Slot(slot))
 
-        def sets_price(mint: Mint, pool: str, price: float, volume: int, time: int = time) -> bool:
-            return pools.sets_price(UnixS(time), mint, pool, price, volume)
-
+        sets_price = partial(pools.sets_price, UnixS(time))
         rows += [(time, row) for row in price_slot([one], RATE, sets_price).swaps]
     return rows
 

@@ -3,7 +3,8 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Mint, Signature
 from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.core.market.swap import QuoteKind, Swap, oriented
+from mintscope.core.market.quotes import oriented
+from mintscope.core.market.swap import QuoteKind, Swap
 
 TOKEN = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
 OTHER = Mint("7atgF8KQo4wJrD5ATGX7t1V2zVvykPJbFfNeVf1icFv1")

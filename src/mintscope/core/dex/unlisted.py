@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from based58 import b58encode
 
 from mintscope.base.primitives import PUBKEY_BYTES
-from mintscope.base.solana import STABLES
+from mintscope.base.solana import STABLES, WSOL
 from mintscope.core.dex import base58, events, pumpfun
 from mintscope.core.dex.events import FIELDS_AT, u64
 from mintscope.core.dex.moves import PARTIES, moves
@@ -24,7 +24,7 @@ from mintscope.core.dex.transfers import (
     flow_of,
     swap_of,
 )
-from mintscope.core.market.swap import QUOTE_KIND, Swap
+from mintscope.core.market.swap import Swap
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
@@ -57,7 +57,7 @@ def swaps_of(
 def _moved(exchanges: Iterable[Exchange]) -> Moved | None:
     """Return the most SOL or dollars that one of *exchanges* moved, None where it was neither."""
     sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
-    quotes = [Moved(mint, amount) for mint, amount in sides if mint in QUOTE_KIND]
+    quotes = [Moved(mint, amount) for mint, amount in sides if mint in STABLES or mint == WSOL]
     return max(quotes, key=lambda moved: (moved.quote in STABLES, moved.amount), default=None)
 
 

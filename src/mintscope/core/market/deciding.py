@@ -42,6 +42,7 @@ class DecidingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     since         of the mint's first swap
     lead          micro-USD that it is ahead of the others by in the first PROBATION_S
     previous      the pool that decided before; decides again if it trades by `previous_until`
+    is_direct     its newest price was set in dollars or SOL, and not through another token
     """
 
     pool: str
@@ -52,6 +53,7 @@ class DecidingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     lead: int
     previous: str | None = None
     previous_until: int = 0
+    is_direct: bool = True
 
 
 def agrees(decided: DecidingPool | None, pool: str, price: float, time: UnixS) -> bool:
@@ -66,14 +68,21 @@ def agrees(decided: DecidingPool | None, pool: str, price: float, time: UnixS) -
     )
 
 
-def decide(
-    decided: DecidingPool | None, pool: str, price: float, volume: int, time: UnixS
+def decide(  # noqa: PLR0913 - all that a swap says
+    decided: DecidingPool | None,
+    pool: str,
+    price: float,
+    volume: int,
+    time: UnixS,
+    *,
+    is_direct: bool = True,
 ) -> DecidingPool:
     """Return what decides after a swap that `agrees`.
 
-    volume   micro-USD
+    volume      micro-USD
+    is_direct   the price was set in dollars or SOL
     """
-    fresh = DecidingPool(pool, price, time, 0.0, time, volume)
+    fresh = DecidingPool(pool, price, time, 0.0, time, volume, is_direct=is_direct)
     if decided is None:
         return fresh
     if time - decided.since < PROBATION_S:
@@ -95,7 +104,9 @@ def _weigh(decided: DecidingPool, fresh: DecidingPool) -> DecidingPool:
 
 def _trade(decided: DecidingPool, fresh: DecidingPool) -> DecidingPool:
     pause_s = decided.pause_s + (fresh.at - decided.at - decided.pause_s) / PAUSE_WEIGHT
-    return replace(decided, price=fresh.price, at=fresh.at, pause_s=pause_s)
+    return replace(
+        decided, price=fresh.price, at=fresh.at, pause_s=pause_s, is_direct=fresh.is_direct
+    )
 
 
 def _succeed(decided: DecidingPool, fresh: DecidingPool) -> DecidingPool:
@@ -145,12 +156,25 @@ class DecidingPools:
         """Say whether a swap would set the price of *mint*; nothing changes."""
         return agrees(self._now.get(mint), pool, price, time)
 
-    def sets_price(self, time: UnixS, mint: Mint, pool: str, price: float, volume: int) -> bool:
+    def of(self, mint: Mint) -> DecidingPool | None:
+        """Return what decides for *mint* now; None before its first priced swap."""
+        return self._now.get(mint)
+
+    def sets_price(  # noqa: PLR0913 - all that a swap says
+        self,
+        time: UnixS,
+        mint: Mint,
+        pool: str,
+        price: float,
+        volume: int,
+        *,
+        is_direct: bool = True,
+    ) -> bool:
         """Say whether the next swap sets the price of *mint*; *volume* in micro-USD."""
         decided = self._now.get(mint)
         if not agrees(decided, pool, price, time):
             return False
-        self._set(mint, decide(decided, pool, price, volume, time))
+        self._set(mint, decide(decided, pool, price, volume, time, is_direct=is_direct))
         return True
 
     def changed(self) -> dict[Mint, DecidingPool]:

@@ -18,7 +18,7 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     program            its short name
     amount, quote_amount   raw integer units that changed hands
-    decimals           of the mint, None where nothing told them; quote: those of `QUOTE_DECIMALS`
+    decimals, quote_decimals   None if nothing told them
     """
 
     signature: Signature
@@ -27,6 +27,7 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
     decimals: int | None
     quote: Mint
     quote_amount: int
+    quote_decimals: int | None = None
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -1,7 +1,7 @@
 """What a swap is worth, fixed once, when its slot joins the log.
 
-Anchors    wrapped SOL, USDC and USDT by mint; a dollar stable is one dollar
-SOL/USD    the volume-weighted median of the SOL/USDC and SOL/USDT swaps of a
+Anchors    wrapped SOL and dollars by mint, other tokens by their price: see `quotes`
+SOL/USD    the volume-weighted median of the swaps of SOL for dollars of a
            slot and of the 60 s before it; without any, the last rate for 300 s
 No rate    no price and no volume, whatever the quote
 Pools      a swap sets no price unless `deciding` lets its pool; it adds volume
@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from math import isfinite
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from mintscope.base.primitives import MICRO_USD, Mint, UnixS
-from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
+from mintscope.base.solana import LAMPORTS_PER_SOL, WSOL
 from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
-from mintscope.core.market.swap import Oriented, QuoteKind, Swap, oriented
+from mintscope.core.market.quotes import BASIC, Quotes, oriented
+from mintscope.core.market.swap import Oriented, QuoteKind, Swap
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
 RATE_WINDOW_S: Final = 60
@@ -28,6 +29,7 @@ RATE_AGE_MAX_S: Final = 300
 
 DUST_RAW: Final = 1_000
 DUST_QUOTE: Final = {QuoteKind.SOL: 100_000, QuoteKind.USD: 20_000}
+DUST_USD: Final = 0.02  # of a quote that is another token
 QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
 
 # No real token is near these; what is beyond them is an attack or a bug, and
@@ -41,7 +43,15 @@ DECIMALS_MAX: Final = 30
 
 
 Agrees: TypeAlias = Callable[[str, float], bool]  # pool, price in USD
-SetsPrice: TypeAlias = Callable[[Mint, str, float, int], bool]  # mint, pool, price, volume
+
+
+class SetsPrice(Protocol):
+    """Whether a pool may set the price of a mint, asked of the swaps of a slot in order."""
+
+    def __call__(
+        self, mint: Mint, pool: str, price: float, volume: int, /, *, is_direct: bool
+    ) -> bool:
+        """Return whether it may; *price* in USD, *volume* in micro-USD."""
 
 
 class Rate(NamedTuple):
@@ -71,7 +81,7 @@ class Priced(NamedTuple):
 
 
 def sol_usd_samples(
-    swaps: Iterable[Swap], agrees: Agrees | None = None
+    swaps: Iterable[Swap], agrees: Agrees | None = None, quotes: Quotes = BASIC
 ) -> tuple[tuple[float, int], ...]:
     """Return (dollars per SOL, lamports) of the swaps of a slot that can tell it.
 
@@ -79,9 +89,9 @@ def sol_usd_samples(
     """
     found = []
     for swap in swaps:
-        if swap.in_mint == WSOL and swap.out_mint in STABLES:
+        if swap.in_mint == WSOL and swap.out_mint in quotes.dollars:
             lamports, dollars = swap.in_amount, swap.out_amount
-        elif swap.out_mint == WSOL and swap.in_mint in STABLES:
+        elif swap.out_mint == WSOL and swap.in_mint in quotes.dollars:
             lamports, dollars = swap.out_amount, swap.in_amount
         else:
             continue
@@ -135,13 +145,17 @@ def sol_usd(
 
 
 def price_slot(
-    swaps: Iterable[Swap], rate: Rate | None, sets_price: SetsPrice | None = None
+    swaps: Iterable[Swap],
+    rate: Rate | None,
+    sets_price: SetsPrice | None = None,
+    quotes: Quotes = BASIC,
 ) -> Priced:
     """Return *swaps* as their base mints' analytics see them.
 
     sets_price   asked in order whether a pool may set the price; None: every one
+    quotes       what each mint is worth as a quote, as of before the slot
     """
-    sided, unpriced = _sided(swaps)
+    sided, unpriced = _sided(swaps, quotes)
     if rate is None:
         unpriced[Unpriced.NO_RATE] += len(sided)
         return Priced([], +unpriced)
@@ -149,18 +163,20 @@ def price_slot(
     exact_rate = Fraction(rate.usd)
     priced = []
     for swap, seen in sided:
-        volume = _volume(seen, exact_rate)
+        volume = _volume(seen, exact_rate, quotes)
         if volume > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
         if (swap.transaction_index, seen.base, swap.signer) in wash:
             volume = 0
-        price, pool = _price(seen, rate.usd), _pool(swap)
+        price, pool = _price(seen, rate.usd, quotes), _pool(swap)
         usd, sol = (None, None) if isinstance(price, Unpriced) else price
         offered = None
         if isinstance(price, Unpriced):
             unpriced[price] += 1
-        elif sets_price is not None and not sets_price(seen.base, pool, price[0], volume):
+        elif sets_price is not None and not sets_price(
+            seen.base, pool, price[0], volume, is_direct=seen.quote_kind is not QuoteKind.TOKEN
+        ):
             unpriced[Unpriced.OTHER_POOL] += 1
             usd, sol, offered = None, None, price
         if volume or usd is not None:
@@ -169,11 +185,13 @@ def price_slot(
     return Priced(priced, unpriced)
 
 
-def _sided(swaps: Iterable[Swap]) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
+def _sided(
+    swaps: Iterable[Swap], quotes: Quotes
+) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
     """Return the swaps that have an anchor, in order, and the count of the others."""
     sided, without = [], 0
     for swap in sorted(swaps, key=_position):
-        seen = oriented(swap)
+        seen = oriented(swap, quotes)
         if seen is None:
             without += 1
         else:
@@ -182,8 +200,20 @@ def _sided(swaps: Iterable[Swap]) -> tuple[list[tuple[Swap, Oriented]], Counter[
 
 
 def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
-    token, quote = (seen.base_amount, seen.base_decimals), (seen.quote, seen.quote_amount)
-    return SwapDetail(swap.signature, swap.program, *token, *quote)
+    return SwapDetail(
+        swap.signature,
+        swap.program,
+        seen.base_amount,
+        seen.base_decimals,
+        seen.quote,
+        seen.quote_amount,
+        _quote_decimals(seen),
+    )
+
+
+def _quote_decimals(seen: Oriented) -> int | None:
+    """Return the decimals of the quote; None if it is another token and nothing tells them."""
+    return QUOTE_DECIMALS.get(seen.quote_kind, seen.quote_decimals)
 
 
 def _pool(swap: Swap) -> str:
@@ -202,32 +232,60 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
     return sides[True] & sides[False]
 
 
-def _volume(seen: Oriented, rate: Fraction) -> int:
+def _volume(seen: Oriented, rate: Fraction, quotes: Quotes) -> int:
     """Return the micro-USD that changed hands, rounded down."""
     if seen.quote_kind is QuoteKind.USD:
         return seen.quote_amount
+    if seen.quote_kind is QuoteKind.TOKEN:
+        decimals = seen.quote_decimals
+        if not quotes.counts_volume(seen.quote) or decimals is None or decimals > DECIMALS_MAX:
+            return 0
+        worth = Fraction(quotes.worth(seen.quote))
+        scale: int = worth.denominator * 10**decimals
+        return seen.quote_amount * worth.numerator * MICRO_USD // scale
     scaled = seen.quote_amount * rate.numerator * MICRO_USD
     return scaled // (rate.denominator * LAMPORTS_PER_SOL)
 
 
-def _price(seen: Oriented, rate: float) -> tuple[float, float] | Unpriced:
+def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
     """Return the price of one whole base token in dollars and in SOL."""
-    if min(seen.base_amount, seen.quote_amount) < DUST_RAW:
-        return Unpriced.DUST
-    if seen.quote_amount < DUST_QUOTE[seen.quote_kind]:
-        return Unpriced.DUST
-    if seen.base_decimals is None:
-        return Unpriced.UNKNOWN_DECIMALS
-    if not 0 <= seen.base_decimals <= DECIMALS_MAX:
-        return Unpriced.ABSURD_PRICE
-    # One division of integers: the float nearest to the exact ratio.
-    in_quote = (seen.quote_amount * 10**seen.base_decimals) / (
-        seen.base_amount * 10 ** QUOTE_DECIMALS[seen.quote_kind]
-    )
-    if seen.quote_kind is QuoteKind.SOL:
-        price_usd, price_sol = in_quote * rate, in_quote
-    else:
-        price_usd, price_sol = in_quote, 1.0 if seen.base == WSOL else in_quote / rate
+    in_quote = _ratio(seen)
+    if isinstance(in_quote, Unpriced):
+        return in_quote
+    match seen.quote_kind:
+        case QuoteKind.SOL:
+            price_usd = in_quote * rate
+            price_sol = in_quote
+        case QuoteKind.USD:
+            price_usd = in_quote
+            price_sol = 1.0 if seen.base == WSOL else in_quote / rate
+        case QuoteKind.TOKEN:
+            price_usd = in_quote * quotes.worth(seen.quote)
+            price_sol = price_usd / rate
     if not PRICE_USD_MIN <= price_usd <= PRICE_USD_MAX or not isfinite(price_sol):
         return Unpriced.ABSURD_PRICE
+    if seen.quote_kind is QuoteKind.TOKEN and _usd_of_quote(seen, quotes) < DUST_USD:
+        return Unpriced.DUST
     return price_usd, price_sol
+
+
+def _ratio(seen: Oriented) -> float | Unpriced:
+    """Return the price of one whole base token in whole tokens of the quote."""
+    least = max(DUST_RAW, DUST_QUOTE.get(seen.quote_kind, 0))
+    if seen.base_amount < DUST_RAW or seen.quote_amount < least:
+        return Unpriced.DUST
+    quote_decimals = _quote_decimals(seen)
+    if seen.base_decimals is None or quote_decimals is None:
+        return Unpriced.UNKNOWN_DECIMALS
+    if not (0 <= seen.base_decimals <= DECIMALS_MAX and 0 <= quote_decimals <= DECIMALS_MAX):
+        return Unpriced.ABSURD_PRICE
+    # One division of integers: the float nearest to the exact ratio.
+    scale: int = seen.base_amount * 10**quote_decimals
+    ratio: float = (seen.quote_amount * 10**seen.base_decimals) / scale
+    return ratio
+
+
+def _usd_of_quote(seen: Oriented, quotes: Quotes) -> float:
+    """Return what the quote of *seen*, another token of known decimals, is worth."""
+    scale: int = 10 ** (seen.quote_decimals or 0)
+    return seen.quote_amount / scale * quotes.worth(seen.quote)

@@ -4,10 +4,9 @@ A route over three pools is three swaps; amounts are what the pool's vaults rece
 """
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mintscope.base.primitives import Mint, Signature
-from mintscope.base.solana import STABLES, WSOL
 
 
 class Swap(NamedTuple):
@@ -35,19 +34,17 @@ class Swap(NamedTuple):
 
 
 class QuoteKind(StrEnum):
-    """What the quote is worth: one dollar, or one SOL."""
+    """What the quote is worth: one dollar, one SOL, or the price of another token."""
 
     USD = "USD"
     SOL = "SOL"
-
-
-QUOTE_KIND: Final = {WSOL: QuoteKind.SOL} | dict.fromkeys(STABLES, QuoteKind.USD)
+    TOKEN = "TOKEN"  # noqa: S105 - a kind of quote
 
 
 class Oriented(NamedTuple):
     """A swap seen from its base, the mint that a price is about: raw amounts and decimals.
 
-    quote     a dollar stable where there is one, else wrapped SOL
+    quote     a dollar if there is one, else wrapped SOL, else another token
     is_buy    the base left the pool
     """
 
@@ -59,16 +56,3 @@ class Oriented(NamedTuple):
     quote_amount: int
     quote_decimals: int | None
     is_buy: bool
-
-
-def oriented(swap: Swap) -> Oriented | None:
-    """Return *swap* seen from its base; None where neither mint can be a quote.
-
-    Between two stables the one the pool paid is the quote.
-    """
-    into = (swap.in_mint, swap.in_amount, swap.in_decimals)
-    out = (swap.out_mint, swap.out_amount, swap.out_decimals)
-    paid, received = QUOTE_KIND.get(swap.out_mint), QUOTE_KIND.get(swap.in_mint)
-    if paid is not None and (paid is QuoteKind.USD or received is None):
-        return Oriented(paid, *into, *out, is_buy=False)
-    return None if received is None else Oriented(received, *out, *into, is_buy=True)

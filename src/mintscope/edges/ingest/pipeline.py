@@ -13,6 +13,7 @@ from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL, Block, Source, SourceError
 from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.history.store import HistoryJoin
+from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.decode_ahead import DecodeAhead
@@ -42,6 +43,7 @@ class Ingest:
     mints           tracked on a fresh installation
     floor           follow every mint that reaches it; None: only those listed
     follows_files   the market's clock is that of the files being replayed
+    quote_mints     dollars and staking tokens that others are priced in
     history         joins the pasts of mints that a command has read
     ahead           decodes in a second process while several blocks wait; None: nothing does
     """
@@ -53,6 +55,7 @@ class Ingest:
     mints: Sequence[Mint] = (WSOL,)
     floor: Floor | None = None
     follows_files: bool = False
+    quote_mints: QuoteMints = QuoteMints()  # noqa: RUF009 - immutable
     history: HistoryJoin | None = None
     ahead: DecodeAhead | None = None
 
@@ -64,7 +67,13 @@ class Ingest:
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
         deciding = DecidingPools(await self.store.deciding_pools())
         decode_block = None if self.ahead is None else self.ahead.decoded
-        chain = Slots(tail, self.decode, deciding, decode_block=decode_block)
+        chain = Slots(
+            tail,
+            self.decode,
+            deciding,
+            decode_block=decode_block,
+            quote_mints=self.quote_mints,
+        )
         fold = FinalFold(self.store, self.floor, self.clock, pace=lambda: chain.pace)
         await self._finish(fold, chain)
         await self._expect_same_chain()

@@ -26,6 +26,7 @@ from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
+from mintscope.core.market.quotes import QuoteMints, Quotes
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
 from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage
 from mintscope.edges.ingest.kinds import Kinds
@@ -47,6 +48,7 @@ class Slots:
 
     deciding       which pool decides the price of each mint, as of the newest block
     decode_block   decodes a whole block; None: *decode* does
+    quote_mints    dollars and staking tokens that others are priced in
     """
 
     def __init__(
@@ -56,11 +58,13 @@ class Slots:
         deciding: DecidingPools | None = None,
         *,
         decode_block: DecodeBlock | None = None,
+        quote_mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
     ) -> None:
         self._tail = tail
         self._decode = decode
         self._decode_block = decode_block or _at_once(decode)
         self.deciding = deciding or DecidingPools()
+        self._quote_mints = quote_mints
         self._unknown: set[tuple[str, str]] = set()
         self._meter = PaceMeter((header.slot, header.time) for header in tail.headers)
         self._metrics = CoverageMetrics()
@@ -118,14 +122,15 @@ class Slots:
         decoded = self._read(block)
         swaps = decoded.swaps
         time, deciding = self._tail.effective(block.time), self.deciding
+        quotes = Quotes(deciding.of, time, self._quote_mints)
         samples = sol_usd_samples(
-            swaps, lambda pool, price: deciding.agrees(WSOL, pool, price, time)
+            swaps, lambda pool, price: deciding.agrees(WSOL, pool, price, time), quotes
         )
         header = self._tail.header(block, samples)
         self._tail.append(header)
         self._note_pace(header)
         deciding.begin(header.slot)
-        priced = price_slot(swaps, _rate(header), partial(deciding.sets_price, time))
+        priced = price_slot(swaps, _rate(header), partial(deciding.sets_price, time), quotes)
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
         changes.append(NewSlot(header, priced.swaps, deciding.changed()))

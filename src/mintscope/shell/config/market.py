@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from mintscope.base.solana import DOLLARS, STAKING_TOKENS
 from mintscope.shell.config import values
 from mintscope.shell.config.sections import Section
 
@@ -16,6 +17,11 @@ class MarketConfig(Section):
     mints: values.Mints = ()
     """Token mints listed on a new installation, beside wrapped SOL; later `mintscope tokens
     add`."""
+    dollars: values.Mints = tuple(sorted(DOLLARS))
+    """Stable mints of 6 decimals that count as one dollar while they are within 1 % of the median
+    of all of them."""
+    staking_tokens: values.Mints = tuple(sorted(STAKING_TOKENS))
+    """Liquid staking tokens whose price in SOL prices what trades against them."""
     floor_swaps_per_day: values.Count = 100
     """With track "all": swaps that a token needs in a UTC day."""
     floor_usd_per_day: values.Count = 10_000

@@ -14,6 +14,7 @@ from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import StoreUnavailable
 from mintscope.base.primitives import MICRO_USD, Mint, Slot
 from mintscope.base.solana import WSOL, Source
+from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
 from mintscope.edges.ingest.coverage import show_programs
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
@@ -106,6 +107,10 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
             mints=_first_mints(config),
             floor=_floor(config.market),
             follows_files=config.chain.source == "files",
+            quote_mints=QuoteMints(
+                frozenset(map(Mint, config.market.dollars)),
+                frozenset(map(Mint, config.market.staking_tokens)),
+            ),
             history=market.history_join,
             ahead=ahead,
         ).run()

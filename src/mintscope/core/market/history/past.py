@@ -24,7 +24,8 @@ from mintscope.core.market.pricing import (
     sol_usd,
     sol_usd_samples,
 )
-from mintscope.core.market.swap import Swap, oriented
+from mintscope.core.market.quotes import Quotes, oriented
+from mintscope.core.market.swap import Swap
 from mintscope.core.market.timeframe import Timeframe
 
 # The log keeps the swaps of 15 minutes behind its checkpoint, and the checkpoint may be ahead.
@@ -60,7 +61,8 @@ class Past:
         if header.sol_usd is not None and header.sol_usd_time is not None:
             rate = Rate(header.sol_usd, header.sol_usd_time)
         sets_price = partial(self._pools.sets_price, header.time)
-        priced = price_slot(slot.swaps, rate, sets_price).swaps
+        quotes = Quotes(self._pools.of, header.time)
+        priced = price_slot(slot.swaps, rate, sets_price, quotes).swaps
         deciding = self._pools.changed().get(self._mint)
         self._pools.finalize(slot.slot)
         own = [swap for swap in priced if swap.mint == self._mint]

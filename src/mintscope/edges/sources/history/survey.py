@@ -8,7 +8,7 @@ from typing import Final
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.history.asking import Cost
 from mintscope.core.market.history.store import Kind
-from mintscope.core.market.swap import oriented
+from mintscope.core.market.quotes import oriented
 from mintscope.edges.sources.history.node import LINES_MAX, PastNode
 from mintscope.edges.sources.history.reader import Decode
 

@@ -36,7 +36,8 @@ DEFINITIONS: Final = (
         "price.usd = price.sol x SOL in USD at the time of that swap",
         "There is one from the first swap on that moves enough to tell a price: at least 1,000"
         " units of each side and 0.0001 SOL. One pool decides; swaps of other pools count where"
-        " they agree with it.",
+        " they agree with it. The quote may be a dollar (USDC, USDT or another within 1 % of the"
+        " median of all), SOL, a liquid staking token, or a token whose own price is robust.",
         "The deepest pool decides, as GeckoTerminal and Codex have it.",
     ),
     Definition(

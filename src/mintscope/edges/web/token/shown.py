@@ -7,12 +7,24 @@ import msgspec
 from markupsafe import Markup
 
 from mintscope.base.primitives import MICRO_USD, UnixMs
-from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.base.solana import (
+    CASH,
+    JITOSOL,
+    JUPSOL,
+    JUPUSD,
+    MSOL,
+    PYUSD,
+    USD1,
+    USDC,
+    USDG,
+    USDS,
+    USDT,
+    WSOL,
+)
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.listing.listed import ListLine
-from mintscope.core.market.pricing import QUOTE_DECIMALS
+from mintscope.core.market.log import SwapDetail
 from mintscope.core.market.series.store import LoggedSwap
-from mintscope.core.market.swap import QUOTE_KIND
 from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 from mintscope.edges.web.figures.chart import ChartPoint, draw_chart
 from mintscope.edges.web.figures.numbers import dollars, percent, short_amount, short_price
@@ -20,7 +32,21 @@ from mintscope.edges.web.token.matrix import NAMES, WINDOWS, levels_of, rows_of,
 from mintscope.edges.web.token.reading import ToldReport, last_trade
 
 LISTED: Final = 24  # candles of the table
-QUOTES: Final = {WSOL: "SOL", USDC: "USDC", USDT: "USDT"}
+QUOTES: Final = {
+    WSOL: "SOL",
+    USDC: "USDC",
+    USDT: "USDT",
+    PYUSD: "PYUSD",
+    USDS: "USDS",
+    USD1: "USD1",
+    USDG: "USDG",
+    JUPUSD: "JupUSD",
+    CASH: "CASH",
+    JITOSOL: "JitoSOL",
+    MSOL: "mSOL",
+    JUPSOL: "jupSOL",
+}
+MINT_ENDS: Final = 4  # letters of a mint that has no name here, at each end
 
 
 class ShownSwap(NamedTuple):
@@ -102,13 +128,21 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
         amount = None
         if detail.decimals is not None:
             amount = short_amount(detail.amount / 10**detail.decimals)
-        paid = short_amount(detail.quote_amount / 10 ** QUOTE_DECIMALS[QUOTE_KIND[detail.quote]])
         yield ShownSwap(
             at=UnixMs(one.time * SECOND_MS),
             side="buy" if swap.is_buy else "sell",
             usd=price,
             amount=amount,
-            paid=f"{paid} {QUOTES[detail.quote]}",
+            paid=_paid(detail),
             program=detail.program,
             signature=detail.signature,
         )
+
+
+def _paid(detail: SwapDetail) -> str:
+    """Return how much of the quote was paid or got, with its name."""
+    mint = detail.quote
+    name = QUOTES.get(mint, f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}")
+    if detail.quote_decimals is None:
+        return name
+    return f"{short_amount(detail.quote_amount / 10**detail.quote_decimals)} {name}"

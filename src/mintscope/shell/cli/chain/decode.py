@@ -15,7 +15,8 @@ import typer
 
 from mintscope.base.foreign import UNPARSABLE, Undecodable, decode_json
 from mintscope.core.dex.outcome import Decoded
-from mintscope.core.market.swap import Swap, oriented
+from mintscope.core.market.quotes import oriented
+from mintscope.core.market.swap import Swap
 from mintscope.shell.cli.output import stop
 from mintscope.shell.wiring.decoding import decode_json_transaction, decode_json_transactions
 

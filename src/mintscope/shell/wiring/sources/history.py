@@ -12,7 +12,8 @@ from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.history.asking import IncompletePast, Survey
 from mintscope.core.market.history.store import Kind
-from mintscope.core.market.swap import Swap, oriented
+from mintscope.core.market.quotes import oriented
+from mintscope.core.market.swap import Swap
 from mintscope.edges.ingest.past import fold_past
 from mintscope.edges.sources.history.gaps import blocks_of
 from mintscope.edges.sources.history.gecko import GECKO_URL, gecko_candles

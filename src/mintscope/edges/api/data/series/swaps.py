@@ -1,12 +1,10 @@
 """GET /v1/token/{tokenAddress}/swaps: newest first."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint, Slot
-from mintscope.base.solana import WSOL
 from mintscope.core.market.series.store import LoggedSwap, LoggedSwaps, SwapPlace
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
@@ -23,9 +21,6 @@ from mintscope.edges.api.data.series.wire import (
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
-
-SOL_DECIMALS: Final = 9
-DOLLAR_DECIMALS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,6 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
     price = swap.offered
     if swap.price_usd is not None and swap.price_sol is not None:
         price = swap.price_usd, swap.price_sol
-    quote_decimals = SOL_DECIMALS if detail.quote == WSOL else DOLLAR_DECIMALS
     # There are hundreds in a page: one by one is the fastest.
     return SwapLine(
         one.place.slot,
@@ -97,7 +91,7 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
         "buy" if swap.is_buy else "sell",
         Amount(str(detail.amount), decimal(detail.amount, detail.decimals)),
         detail.quote,
-        Amount(str(detail.quote_amount), decimal(detail.quote_amount, quote_decimals)),
+        Amount(str(detail.quote_amount), decimal(detail.quote_amount, detail.quote_decimals)),
         None if price is None else PriceOfSwap(*price),
         swap.price_usd is not None,
         is_final,

@@ -8,12 +8,13 @@ import msgspec
 from msgspec.structs import replace
 from solders.signature import Signature as SignatureBytes
 
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Mint, Signature
 from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.core.market.log import PricedSwap, SwapDetail
 
 QUOTES: Final = (WSOL, USDC, USDT)  # by number: one that is added goes to the end
 TEXTS_MAX: Final = 16_384  # of signatures, 350 bytes each
+DECIMALS: Final = {WSOL: 9, USDC: 6, USDT: 6}
 NUMBERS: Final = {mint: number for number, mint in enumerate(QUOTES)}
 _encode: Final = msgspec.msgpack.Encoder().encode
 _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
@@ -27,8 +28,9 @@ def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
             one.program,
             one.amount,
             one.decimals,
-            NUMBERS[one.quote],
+            NUMBERS.get(one.quote, one.quote),
             one.quote_amount,
+            *(() if one.quote in NUMBERS else (one.quote_decimals,)),
         )
         for swap in swaps
         if (one := swap.detail) is not None
@@ -45,9 +47,13 @@ def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[Priced
 
 
 def _detail(row: Sequence[Any]) -> SwapDetail:
-    signature, program, amount, decimals, quote, quote_amount = row
+    signature, program, amount, decimals, quote, quote_amount, *told = row
     text = signature if isinstance(signature, str) else _text(signature)
-    return SwapDetail(Signature(text), program, amount, decimals, QUOTES[quote], quote_amount)
+    mint = Mint(quote) if isinstance(quote, str) else QUOTES[quote]
+    quote_decimals = told[0] if told else DECIMALS[mint]
+    return SwapDetail(
+        Signature(text), program, amount, decimals, mint, quote_amount, quote_decimals
+    )
 
 
 @lru_cache(maxsize=TEXTS_MAX)

@@ -1,0 +1,153 @@
+"""Which mints may be the quote of another as of one slot, and what they are worth.
+
+Dollars   USDC, USDT and the configured others count as one dollar while they are on their peg
+SOL       at the rate of the slot
+Tokens    liquid staking tokens and mints with a robust price, at that price: one step further out
+          than SOL, and never two
+
+Peg       the price of a dollar in its own market, beside the median of all dollars that traded
+          lately: more than PEG_MAX off it is no anchor until it is back.  USDC and USDT are
+          trusted until their own market says otherwise, the others once theirs has agreed.
+Robust    a token whose price was set directly, by a pool that has decided for an hour and trades
+          every ten seconds or so; its volume counts nothing, because a private pool can be all of
+          that.  A listed staking token needs a fresh price only, and its volume counts.
+
+All is a function of what decides for each mint, so that a restart or a fork changes nothing.
+"""
+
+from collections.abc import Callable
+from statistics import median
+from typing import Final, NamedTuple
+
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.solana import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
+from mintscope.core.market.deciding import DecidingPool
+from mintscope.core.market.swap import Oriented, QuoteKind, Swap
+
+PEG_MAX: Final = 0.01
+PEG_FRESH_S: Final = 900  # a price of a dollar that is older tells nothing
+JUDGED_MIN: Final = 3  # dollars: of two nobody can say which is off
+TRUSTED: Final = frozenset({USDC, USDT})
+STAKED_FRESH_S: Final = 300
+ROBUST_FRESH_S: Final = 60
+ROBUST_AGE_S: Final = 3_600
+ROBUST_PAUSE_S: Final = 10.0
+NO_QUOTE: Final = 4
+
+Decided = Callable[[Mint], DecidingPool | None]
+
+
+class QuoteMints(NamedTuple):
+    """The mints that an operator lets be quotes, beside SOL and tokens with a robust price."""
+
+    dollars: frozenset[Mint] = DOLLARS
+    staking: frozenset[Mint] = STAKING_TOKENS
+
+
+class Quotes:
+    """What each mint is as a quote, at one time."""
+
+    def __init__(
+        self,
+        decided: Decided = lambda _: None,
+        time: UnixS = UnixS(0),  # noqa: B008 - a number
+        mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
+    ) -> None:
+        self._decided = decided
+        self._time = time
+        self._staking = mints.staking
+        self._prices: dict[Mint, float | None] = {}  # as of now, whatever the slot goes on to say
+        self.dollars = _on_peg(decided, time, mints.dollars)
+
+    def kind(self, mint: Mint) -> QuoteKind | None:
+        """Return what *mint* is as a quote; None: it is none."""
+        if mint in self.dollars:
+            return QuoteKind.USD
+        if mint == WSOL:
+            return QuoteKind.SOL
+        return None if self._price(mint) is None else QuoteKind.TOKEN
+
+    def rank(self, mint: Mint) -> int:
+        """Return how far out *mint* is as a quote: of two, the nearer is the quote.
+
+        0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 none.
+        """
+        match self.kind(mint):
+            case QuoteKind.USD:
+                return 0
+            case QuoteKind.SOL:
+                return 1
+            case QuoteKind.TOKEN:
+                return 2 if mint in self._staking else 3
+            case _:
+                return NO_QUOTE
+
+    def worth(self, mint: Mint) -> float:
+        """Return the USD of one whole *mint*, which is of kind TOKEN."""
+        price = self._price(mint)
+        assert price is not None
+        return price
+
+    def counts_volume(self, mint: Mint) -> bool:
+        """Return whether what is traded for *mint*, of kind TOKEN, counts as volume."""
+        return mint in self._staking
+
+    def _price(self, mint: Mint) -> float | None:
+        if mint not in self._prices:
+            self._prices[mint] = self._robust_price(mint)
+        return self._prices[mint]
+
+    def _robust_price(self, mint: Mint) -> float | None:
+        decided = self._decided(mint)
+        if decided is None or not decided.is_direct:
+            return None
+        age_s = self._time - decided.at
+        if mint in self._staking:
+            return decided.price if age_s <= STAKED_FRESH_S else None
+        is_robust = (
+            age_s <= ROBUST_FRESH_S
+            and self._time - decided.since >= ROBUST_AGE_S
+            and decided.pause_s <= ROBUST_PAUSE_S
+        )
+        return decided.price if is_robust else None
+
+
+def _on_peg(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> frozenset[Mint]:
+    """Return those of *dollars* that count as one dollar at *time*."""
+    prices: dict[Mint, float] = {}
+    for dollar in dollars:
+        known = decided(dollar)
+        if known is not None and time - known.at <= PEG_FRESH_S:
+            prices[dollar] = known.price
+    trusted = dollars & TRUSTED
+    judged = dict.fromkeys(trusted, 1.0) | prices
+    if len(judged) < JUDGED_MIN:
+        return trusted
+    middle = median(judged.values())
+    return frozenset(
+        dollar for dollar, price in judged.items() if abs(price / middle - 1.0) <= PEG_MAX
+    )
+
+
+BASIC: Final = Quotes()
+"""Where nothing is known of any market: USDC, USDT and SOL."""
+
+
+def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
+    """Return *swap* seen from its base; None if neither mint can be a quote, or both alike.
+
+    The quote is the mint that is nearer to a dollar.  Between two dollars it is the one that the
+    pool paid; two tokens of one rank price each other nowhere, so that no loop can form.
+    """
+    into = (swap.in_mint, swap.in_amount, swap.in_decimals)
+    out = (swap.out_mint, swap.out_amount, swap.out_decimals)
+    received, paid = quotes.rank(swap.in_mint), quotes.rank(swap.out_mint)
+    if received == paid != 0:
+        return None
+    if paid <= received:
+        kind = quotes.kind(swap.out_mint)
+        assert kind is not None
+        return Oriented(kind, *into, *out, is_buy=False)
+    kind = quotes.kind(swap.in_mint)
+    assert kind is not None
+    return Oriented(kind, *out, *into, is_buy=True)

@@ -1,0 +1,183 @@
+"""What may be the quote of another mint, and what it is worth."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.base.solana import CASH, JITOSOL, MSOL, PYUSD, USD1, USDC, USDG, USDS, USDT, WSOL
+from mintscope.core.market.deciding import DecidingPool, DecidingPools
+from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
+from mintscope.core.market.quotes import BASIC, Quotes, oriented
+from mintscope.core.market.swap import QuoteKind, Swap
+
+NOW = UnixS(1_790_000_000)
+TOKEN = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
+OTHER = Mint("7atgF8KQo4wJrD5ATGX7t1V2zVvykPJbFfNeVf1icFv1")
+RATE = Rate(150.0, NOW)
+FURTHER = [PYUSD, USDS, USD1, USDG, CASH]
+
+
+def market(
+    prices: Mapping[Mint, float], *, age_s: int = 5, since_s: int = 7_200, pause_s: float = 2.0
+) -> Quotes:
+    """Each mint's price as its own market says it."""
+    decided = {
+        mint: DecidingPool("pool", price, UnixS(NOW - age_s), pause_s, UnixS(NOW - since_s), 0)
+        for mint, price in prices.items()
+    }
+    return Quotes(decided.get, NOW)
+
+
+def swap(  # noqa: PLR0913
+    received: Mint, gained: int, paid: Mint, lost: int, *, decimals: tuple[int, int] = (6, 6),
+    index: int = 0,
+) -> Swap:  # fmt: skip
+    return Swap(
+        Signature("s"), index, 0, -1, 0, "made", "pool", received, gained, decimals[0],
+        paid, lost, decimals[1], "signer",
+    )  # fmt: skip
+
+
+def test_nothing_known_leaves_usdc_usdt_and_sol() -> None:
+    assert BASIC.dollars == {USDC, USDT}
+    assert [BASIC.kind(mint) for mint in (USDC, USDT, WSOL, USD1, JITOSOL, TOKEN)] == [
+        QuoteKind.USD, QuoteKind.USD, QuoteKind.SOL, None, None, None,
+    ]  # fmt: skip
+
+
+def test_a_dollar_is_an_anchor_once_its_own_market_agrees() -> None:
+    assert USD1 not in market({}).dollars
+    assert USD1 in market({USD1: 0.9995}).dollars
+    assert USD1 in market({USD1: 1.0099}).dollars
+    assert USD1 not in market({USD1: 1.011}).dollars
+    assert USD1 not in market({USD1: 0.5}).dollars
+    assert USD1 not in market({USD1: 1.0}, age_s=901).dollars
+
+
+@pytest.mark.parametrize("off", [USDC, USDT, *FURTHER])
+@pytest.mark.parametrize("price", [0.88, 0.985, 1.02])
+def test_a_dollar_that_leaves_its_peg_is_no_anchor_until_it_is_back(
+    off: Mint, price: float
+) -> None:
+    prices = dict.fromkeys([USDC, USDT, *FURTHER], 1.0)
+    assert market(prices | {off: price}).dollars == prices.keys() - {off}
+    assert market(prices).dollars == prices.keys()
+
+
+def test_the_first_dollar_that_falls_does_not_take_the_others_along() -> None:
+    """USDC at 0.88: the others' markets, most of them in USDC, say 1.136 of themselves."""
+    prices = dict.fromkeys([USDT, *FURTHER], 1 / 0.88) | {USDC: 0.88}
+    assert market(prices).dollars == {USDT, *FURTHER}
+
+
+def test_of_two_dollars_none_is_judged() -> None:
+    assert market({USDC: 0.9, USDT: 1.1}).dollars == {USDC, USDT}
+
+
+def test_a_token_in_another_dollar_has_its_price() -> None:
+    quotes = market({USD1: 1.0})
+    (priced,) = price_slot([swap(USD1, 5_000_000, TOKEN, 2_000_000)], RATE, None, quotes).swaps
+
+    assert (priced.mint, priced.price_usd, priced.volume) == (TOKEN, 2.5, 5_000_000)
+    assert priced.detail is not None
+    assert (priced.detail.quote, priced.detail.quote_decimals) == (USD1, 6)
+
+
+def test_sol_in_a_further_dollar_is_a_sample_of_its_rate() -> None:
+    one = swap(WSOL, 10**9, USD1, 151_000_000, decimals=(9, 6))
+    assert sol_usd_samples([one], None, market({USD1: 1.0})) == ((151.0, 10**9),)
+    assert sol_usd_samples([one], None, market({USD1: 0.9})) == ()
+    assert sol_usd_samples([one]) == ()
+
+
+def test_a_token_in_a_staking_token_has_its_price_and_volume() -> None:
+    quotes = market({JITOSOL: 187.5})
+    one = swap(JITOSOL, 2 * 10**9, TOKEN, 4_000_000, decimals=(9, 6))
+    (priced,) = price_slot([one], RATE, None, quotes).swaps
+
+    assert (priced.price_usd, priced.price_sol) == (93.75, 0.625)
+    assert priced.volume == 375_000_000
+    assert price_slot([one], RATE, None, market({JITOSOL: 187.5}, age_s=301)).swaps == []
+    assert price_slot([one], RATE).swaps == []
+
+
+def test_a_token_in_a_token_with_a_robust_price_has_a_price_and_no_volume() -> None:
+    one = swap(OTHER, 3_000_000, TOKEN, 1_000_000)
+    (priced,) = price_slot([one], RATE, None, market({OTHER: 0.5})).swaps
+
+    assert (priced.mint, priced.price_usd, priced.volume) == (TOKEN, 1.5, 0)
+    for fragile in (
+        market({OTHER: 0.5}, age_s=61),
+        market({OTHER: 0.5}, since_s=3_599),
+        market({OTHER: 0.5}, pause_s=11.0),
+    ):
+        assert price_slot([one], RATE, None, fragile).swaps == []
+
+
+def test_a_price_is_never_two_steps_out_and_no_loop_forms() -> None:
+    """What is priced through a token is no quote, whatever else it has."""
+    pools, time = DecidingPools(), NOW
+    for slot in range(4_000):
+        time = UnixS(NOW + slot)
+        pools.begin(Slot(slot))
+        assert pools.sets_price(time, OTHER, "pool", 0.5, 10**6)
+        assert pools.sets_price(time, TOKEN, "pool", 1.5, 0, is_direct=False)
+        pools.finalize(Slot(slot))
+    quotes = Quotes(pools.of, time)
+
+    assert quotes.kind(OTHER) is QuoteKind.TOKEN
+    assert quotes.kind(TOKEN) is None
+    seen = oriented(swap(TOKEN, 1, OTHER, 1), quotes)
+    assert seen is not None
+    assert seen.base == TOKEN
+
+
+def test_two_tokens_of_one_rank_price_each_other_nowhere() -> None:
+    robust = market({TOKEN: 1.0, OTHER: 2.0})
+    staking = market({JITOSOL: 187.5, MSOL: 190.0})
+    mixed = market({JITOSOL: 187.5, OTHER: 2.0})
+
+    assert oriented(swap(TOKEN, 1, OTHER, 1), robust) is None
+    assert oriented(swap(MSOL, 1, JITOSOL, 1), staking) is None
+    seen = oriented(swap(JITOSOL, 1, OTHER, 1), mixed)
+    assert seen is not None
+    assert (seen.base, seen.quote) == (OTHER, JITOSOL)
+
+
+def test_what_was_said_within_the_slot_does_not_change_its_quotes() -> None:
+    """A slot's quotes are those of before it: the order of its swaps does not matter to them."""
+    pools = DecidingPools()
+    pools.begin(Slot(1))
+    pools.sets_price(NOW, JITOSOL, "pool", 187.5, 0)
+    pools.begin(Slot(2))
+    quotes = Quotes(pools.of, UnixS(NOW + 1))
+    assert quotes.worth(JITOSOL) == 187.5
+    pools.sets_price(UnixS(NOW + 1), JITOSOL, "pool", 200.0, 0)
+    assert quotes.worth(JITOSOL) == 187.5
+
+
+@given(
+    amount=st.integers(1_000, 2**64 - 1),
+    base=st.integers(1_000, 2**64 - 1),
+    worth=st.floats(1e-9, 1e9),
+    decimals=st.tuples(st.integers(0, 18), st.integers(0, 18)),
+)
+def test_amounts_in_a_staking_token_are_exact(
+    amount: int, base: int, worth: float, decimals: tuple[int, int]
+) -> None:
+    one = swap(JITOSOL, amount, TOKEN, base, decimals=decimals)
+    told = price_slot([one], RATE, None, market({JITOSOL: worth}))
+
+    exact = Fraction(amount, 10 ** decimals[0]) * Fraction(worth) * 10**6
+    if not told.swaps:
+        assert told.unpriced
+        return
+    (priced,) = told.swaps
+    assert priced.volume == int(exact)
+    if priced.price_usd is not None:
+        ratio = Fraction(amount * 10 ** decimals[1], base * 10 ** decimals[0])
+        assert priced.price_usd == pytest.approx(float(ratio * Fraction(worth)), rel=1e-14)
