@@ -209,7 +209,7 @@ async def test_older_newer_and_waypoints_count_the_folded_candles(traded: Traded
 
 def logged(index: int, *, mint: Mint = A, signature: str = "") -> PricedSwap:
     detail = SwapDetail(
-        Signature(signature or f"signature-{index}"), "made", 2**64 - 1, None, USDC, 5
+        Signature(signature or f"signature-{index}"), "made", 2**64 - 1, None, USDC, 5, 6
     )
     return PricedSwap(mint, index, 0, -1, 0, True, 1, 1.5, 0.01, "pool", None, detail)  # noqa: FBT003
 

@@ -65,6 +65,7 @@ class Lived:
         is_decided = random.random() < 0.5
         usd, sol = price if price and is_decided else (None, None)
         text = based58.b58encode(random.randbytes(64)).decode()
+        quote = Mint(random.choice([*DECIMALS]))
         return PricedSwap(
             TOKEN, index // 2, 2, -1, index % 2, random.random() < 0.5, 1,
             usd, sol, random.choice([None, "pool"]),
@@ -73,7 +74,7 @@ class Lived:
                 Signature(random.choice([text, f"made-{index}"])), "pumpswap",
                 random.choice([0, 1, 10**9, random.randrange(2**64)]),
                 random.choice([None, 0, 6, 9]),
-                Mint(random.choice([*DECIMALS])), random.randrange(10**12),
+                quote, random.randrange(10**12), DECIMALS[quote],
             ),
         )  # fmt: skip
 

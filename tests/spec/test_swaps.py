@@ -29,7 +29,7 @@ async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
 
 def swap(index: int, **changes: Any) -> PricedSwap:
     detail = SwapDetail(
-        Signature(f"signed-{index}"), "pumpswap", 1_500_000_000, 9, USDC, 225_000_000
+        Signature(f"signed-{index}"), "pumpswap", 1_500_000_000, 9, USDC, 225_000_000, 6
     )
     fields: dict[str, Any] = {
         "mint": TOKEN, "transaction_index": index, "outer": 2, "inner": -1, "leg": 0,

@@ -146,6 +146,7 @@ def swap_of(
         decimals,
         SILENT if mint == SOL else SOL,
         int(dollars * 10**6) if mint == SOL else int(dollars / START_USD[SOL] * 10**9),
+        6 if mint == SOL else 9,
     )
     sol = 1.0 if mint == SOL else usd / START_USD[SOL]
     return PricedSwap(

@@ -205,7 +205,11 @@ class SwapLine(Wire, gc=False):
     ]
     token_amount: Annotated[Amount, Meta(description="Of the token.")]
     quote: Annotated[
-        str, Meta(description="The mint that it was traded for: a dollar, SOL or another token.", examples=[USDC])
+        str,
+        Meta(
+            description="The mint that it was traded for: a dollar, SOL or another token.",
+            examples=[USDC],
+        ),
     ]
     quote_amount: Annotated[Amount, Meta(description="Of the quote.")]
     price: Annotated[
