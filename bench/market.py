@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
 from mintscope.base.clock import SystemClock
-from mintscope.devchain.chain import SLOT_MS, Devchain
+from mintscope.devchain.blockstore import SLOT_MS
+from mintscope.devchain.chain import Devchain
 from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.server import answering
 

@@ -13,11 +13,12 @@ from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
 from mintscope.base.clock import SystemClock
+from mintscope.devchain.blockstore import SlotPace
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
-from mintscope.devchain.svm.vm import SlotPace, Vm
+from mintscope.devchain.svm.vm import Vm
 
 SLOT_MS = 200
 LAND_MS, CONFIRM_MS = 300, 400  # and up to a slot
@@ -64,7 +65,11 @@ class Watched(Methods):
 
 
 async def serve(port: int, buyers: int) -> None:
-    vm = Vm(clock=SystemClock(), seed=SEED, pace=SlotPace(land=LAND_MS, confirm=CONFIRM_MS))
+    vm = Vm(
+        clock=SystemClock(),
+        seed=SEED,
+        pace=SlotPace(slot=SLOT_MS, land=LAND_MS, confirm=CONFIRM_MS),
+    )
     for number in range(buyers):
         owner = vm.genesis.key(f"buyer {number}").pubkey()
         vm.genesis.endow(vm.bank, owner, lamports=10**9, atoms=ATOMS)

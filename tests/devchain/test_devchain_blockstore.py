@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from mintscope.base.primitives import UnixMs
-from mintscope.devchain.blockstore import CommitmentLevel
+from mintscope.devchain.blockstore import SLOT_MS, CommitmentLevel
 from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
 from mintscope.devchain.transaction import MarketTransaction
 from support.oracles.devchain_blocks import NOW, shown
@@ -55,7 +55,12 @@ def test_the_history_is_dense_enough_for_200_candles_of_every_width(history: Dev
 def test_slots_of_the_history_are_as_far_apart_as_its_time(history: Devchain) -> None:
     for parent, child in pairwise(blocks(history)):
         if child[0] <= FIRST_SLOT:
-            assert child[0] - parent[0] == (child[5] - parent[5]) * 1000 // 400
+            assert child[0] - parent[0] == (child[5] - parent[5]) * 1000 // SLOT_MS
+
+
+def test_slots_of_an_old_history_are_as_far_apart_as_its_time(tower: Devchain) -> None:
+    for parent, child in pairwise(blocks(tower)):
+        assert child[0] - parent[0] == (child[5] - parent[5]) * 1000 // 400
 
 
 def test_leaders_miss_slots_now_and_then(history: Devchain) -> None:
@@ -97,15 +102,22 @@ def test_a_block_is_shown_the_same_way_twice(young: Devchain) -> None:
     assert shown(young, slot) == first
 
 
-def test_finality_lags_32_slots_and_confirmation_one(young: Devchain) -> None:
+@pytest.mark.parametrize(
+    ("slot_ms", "finality_ms", "finalized"),
+    [(200, 150, 2), (200, 0, 1), (200, 1_000, 5), (400, 150, 2), (400, 12_800, 32)],
+)
+def test_finality_lags_as_it_is_set_and_confirmation_one_slot(
+    slot_ms: int, finality_ms: int, finalized: int
+) -> None:
+    chain = Devchain(seed=7, now=NOW, history_days=0, slot_ms=slot_ms, finality_ms=finality_ms)
     for _ in range(80):
-        young.tick()
-    slots, tip = list(young.blockstore.slots), young.blockstore.tip
+        chain.tick()
+    slots, tip = list(chain.blockstore.slots), chain.blockstore.tip
 
-    lags: dict[CommitmentLevel, int] = {"processed": 0, "confirmed": 1, "finalized": 32}
+    lags: dict[CommitmentLevel, int] = {"processed": 0, "confirmed": 1, "finalized": finalized}
     for commitment, lag in lags.items():
         expected = slots[bisect_right(slots, tip - lag) - 1]
-        assert young.blockstore.reached(commitment) == expected
+        assert chain.blockstore.reached(commitment) == expected
 
 
 def test_ticks_follow_the_clock_they_are_given_but_never_back(young: Devchain) -> None:
@@ -117,20 +129,20 @@ def test_ticks_follow_the_clock_they_are_given_but_never_back(young: Devchain) -
 
 @pytest.mark.parametrize("depth", [1, 3, 20])
 def test_a_fork_replaces_the_newest_blocks_by_others_in_later_slots(
-    young: Devchain, depth: int
+    tower: Devchain, depth: int
 ) -> None:
     for _ in range(50):
-        young.tick()
-    before, tip = blocks(young), young.blockstore.tip
-    young.fork(depth)
-    after = blocks(young)
+        tower.tick()
+    before, tip = blocks(tower), tower.blockstore.tip
+    tower.fork(depth)
+    after = blocks(tower)
 
     assert after[:-depth] == before[:-depth]
     assert len(after) == len(before)
     assert after[-depth][1] == before[-depth - 1][0]
     assert after[-depth][3] == before[-depth - 1][2]
     assert all(slot > tip for slot, *_ in after[-depth:])
-    assert_linked(young)
+    assert_linked(tower)
 
 
 def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
@@ -146,15 +158,17 @@ def test_a_fork_takes_back_what_its_blocks_moved(young: Devchain) -> None:
     assert young.world.balances == balances
 
 
-def test_final_blocks_cannot_fork(young: Devchain) -> None:
+@pytest.mark.parametrize("age", ["young", "tower"])
+def test_final_blocks_cannot_fork(age: str, request: pytest.FixtureRequest) -> None:
+    chain: Devchain = request.getfixturevalue(age)
     for _ in range(60):
-        young.tick()
-    limit = young.blockstore.unfinalized()
+        chain.tick()
+    limit = chain.blockstore.unfinalized()
 
     with pytest.raises(
         ValueError, match=f"1 to {limit} blocks that are not final; was {limit + 1}"
     ):
-        young.fork(limit + 1)
+        chain.fork(limit + 1)
 
 
 def test_only_so_many_blocks_are_kept() -> None:

@@ -142,15 +142,15 @@ def test_lamports_go_nowhere_but_into_the_fee(young: Devchain) -> None:
         assert sum(meta["preBalances"]) - sum(meta["postBalances"]) == meta["fee"]
 
 
-def test_an_account_ends_one_transaction_as_it_begins_the_next(young: Devchain) -> None:
+def test_an_account_ends_one_transaction_as_it_begins_the_next(tower: Devchain) -> None:
     """Across a fork too: what its dead blocks moved is taken back."""
     for _ in range(20):
-        young.tick()
-    young.fork(10)
+        tower.tick()
+    tower.fork(10)
     for _ in range(10):
-        young.tick()
+        tower.tick()
     left: dict[str, str] = {}
-    for entry in everything(young):
+    for entry in everything(tower):
         names = keys(entry)
         meta = entry["meta"]
         for balance in meta["preTokenBalances"]:

@@ -1,6 +1,7 @@
 """The past of an address, as a node pages it: every transaction that names it, newest first."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -32,13 +33,25 @@ class Node:
                 return lines
 
 
-@pytest.fixture
-async def node(young: Devchain) -> AsyncIterator[Node]:
+@asynccontextmanager
+async def opened(chain: Devchain) -> AsyncIterator[Node]:
     for _ in range(60):
-        young.tick()
-    transport = httpx.ASGITransport(young.app)
+        chain.tick()
+    transport = httpx.ASGITransport(chain.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://devchain") as client:
         yield Node(client)
+
+
+@pytest.fixture
+async def node(young: Devchain) -> AsyncIterator[Node]:
+    async with opened(young) as node:
+        yield node
+
+
+@pytest.fixture
+async def tower_node(tower: Devchain) -> AsyncIterator[Node]:
+    async with opened(tower) as node:
+        yield node
 
 
 def expected(chain: Devchain, address: str) -> list[tuple[int, str]]:
@@ -96,14 +109,18 @@ async def test_a_transaction_of_the_market_is_that_of_its_block(
     assert entry["transaction"]["signatures"] == [line["signature"]]
 
 
-async def test_what_a_fork_took_back_is_in_no_past(node: Node, young: Devchain) -> None:
-    pool = young.world.sol_pools[0].address
+async def test_what_a_fork_took_back_is_in_no_past(tower_node: Node, tower: Devchain) -> None:
+    pool = tower.world.sol_pools[0].address
     ahead = {"commitment": "confirmed", "limit": 1_000}
-    before = await node.call("getSignaturesForAddress", pool, ahead)
+    before = await tower_node.call("getSignaturesForAddress", pool, ahead)
 
-    young.fork(10)
+    tower.fork(10)
 
-    after = {each["signature"] for each in await node.call("getSignaturesForAddress", pool, ahead)}
+    after = {
+        each["signature"] for each in await tower_node.call("getSignaturesForAddress", pool, ahead)
+    }
     dead = [each["signature"] for each in before if each["signature"] not in after]
     assert dead
-    assert await node.call("getTransaction", dead[0], JSON | {"commitment": "confirmed"}) is None
+    assert (
+        await tower_node.call("getTransaction", dead[0], JSON | {"commitment": "confirmed"}) is None
+    )

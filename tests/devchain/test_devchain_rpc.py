@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import AsyncIterator, MutableMapping
-from typing import Any
+from typing import Any, cast, get_args
 
 import httpx
 import pytest
 
-from mintscope.devchain.blockstore import LAG
+from mintscope.devchain.addresses import VOTE
+from mintscope.devchain.blockstore import CommitmentLevel
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
+from mintscope.devchain.methods.table import Methods
 from support.oracles.devchain_blocks import NOW
 
 Error = dict[str, Any]
@@ -59,12 +61,53 @@ def missing_after(chain: Devchain, slot: int) -> int:
 
 
 async def test_slot_is_of_the_commitment_asked_for_and_finalized_by_default(node: Node) -> None:
-    reached = {each: node.chain.blockstore.reached(each) for each in LAG}
+    reached = {each: node.chain.blockstore.reached(each) for each in get_args(CommitmentLevel)}
 
     for commitment, slot in reached.items():
         assert await node.call("getSlot", {"commitment": commitment}) == slot
     assert await node.call("getSlot") == reached["finalized"]
     assert len(set(reached.values())) == 3
+
+
+async def test_samples_are_the_slots_of_the_last_minutes(node: Node) -> None:
+    newest, before = await node.call("getRecentPerformanceSamples", 2)
+
+    assert newest["slot"] == node.chain.blockstore.tip
+    assert newest["slot"] - newest["numSlots"] == before["slot"]
+    for sample in (newest, before):
+        assert 60 <= sample["samplePeriodSecs"] <= 120
+        assert sample["samplePeriodSecs"] / sample["numSlots"] == pytest.approx(0.2, rel=0.05)
+    assert len(await node.call("getRecentPerformanceSamples", 5)) == 5
+
+
+async def test_a_chain_of_a_moment_has_no_samples() -> None:
+    chain = Devchain(now=NOW, history_days=0)
+    chain.tick()
+
+    assert Methods(chain.vm, chain).call("getRecentPerformanceSamples", []) == []
+
+
+async def test_the_certificate_of_alpenglow_is_there_once_finality_is_fast(
+    node: Node, tower: Devchain
+) -> None:
+    certificate = await node.call("getAgGenesisCert")
+
+    assert certificate["block"]["slot"] < FIRST_SLOT
+    assert len(certificate["block"]["blockId"]) == 32
+    assert len(certificate["signature"]["signature"]) == 192
+    assert Methods(tower.vm, tower).call("getAgGenesisCert", []) is None
+
+
+async def test_blocks_hold_votes_before_alpenglow(young: Devchain, tower: Devchain) -> None:
+    for chain, count in ((young, 0), (tower, 2)):
+        slot = chain.tick()
+        block = chain.blockstore.block(slot)
+        assert block is not None
+        programs = [
+            entry["transaction"]["message"]["accountKeys"][-1]
+            for entry in cast("list[Any]", chain.entries(block))
+        ]
+        assert programs.count(VOTE) == count
 
 
 async def test_blocks_lists_only_slots_with_a_block(node: Node) -> None:
@@ -152,7 +195,7 @@ async def test_a_skipped_slot_says_so(node: Node) -> None:
 async def test_a_block_is_not_there_before_its_commitment(node: Node) -> None:
     tip = node.chain.blockstore.tip
     ahead = tip + 100
-    for slot, commitment in ((ahead, "confirmed"), (tip - 5, "finalized")):
+    for slot, commitment in ((ahead, "confirmed"), (tip, "finalized")):
         assert await node.refusal("getBlock", slot, {"commitment": commitment}) == {
             "code": -32004,
             "message": f"Block not available for slot {slot}",

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mintscope.devchain.methods.params import RpcError
-from support.scenes.payments.paying import PRICE, PayingChain, served
+from support.scenes.payments.paying import PRICE, TOWER, PayingChain, served
 
 LOST_BLOCKS = 4  # the one that held it, the one that confirmed it, and 800 ms
 
@@ -19,6 +19,12 @@ def chain() -> PayingChain:
     return PayingChain()
 
 
+@pytest.fixture
+def tower() -> PayingChain:
+    """Return one before Alpenglow: much can vanish between confirmed and final."""
+    return PayingChain(pace=TOWER)
+
+
 def set_landing(chain: PayingChain, kind: str, **more: int) -> None:
     chain.call("devchain_setFaults", {"landing": {"kind": kind, **more}})
 
@@ -26,7 +32,7 @@ def set_landing(chain: PayingChain, kind: str, **more: int) -> None:
 def test_late_lands_later(chain: PayingChain) -> None:
     set_landing(chain, "late", ms=20_000)
     signature = chain.pay()
-    chain.slots(50)
+    chain.slots(100)
     early = chain.status(signature)
     chain.slots(1)
 
@@ -80,43 +86,43 @@ def test_dropped_lands_when_sent_again(chain: PayingChain) -> None:
     assert chain.status(signature)["err"] is None
 
 
-def test_vanish_takes_back_what_was_confirmed_and_nothing_else(chain: PayingChain) -> None:
-    old = chain.blockhash()
-    before = chain.pay("before")
-    chain.slots(1)
-    set_landing(chain, "vanish", ms=800, times=1)
-    gone = chain.pay("gone")
-    chain.slots(1)
-    kept = chain.send(chain.payment("kept", blockhash=old))
-    chain.slots(1)
-    confirmed, slot = chain.status(gone), chain.status(kept)["slot"]
-    chain.slots(1)
-    at_its_best = chain.received()
-    chain.slots(2)
+def test_vanish_takes_back_what_was_confirmed_and_nothing_else(tower: PayingChain) -> None:
+    old = tower.blockhash()
+    before = tower.pay("before")
+    tower.slots(1)
+    set_landing(tower, "vanish", ms=800, times=1)
+    gone = tower.pay("gone")
+    tower.slots(1)
+    kept = tower.send(tower.payment("kept", blockhash=old))
+    tower.slots(1)
+    confirmed, slot = tower.status(gone), tower.status(kept)["slot"]
+    tower.slots(1)
+    at_its_best = tower.received()
+    tower.slots(2)
 
     assert confirmed["confirmationStatus"] == "confirmed"
     assert at_its_best == 3 * PRICE
-    assert chain.status(gone) is None
-    assert chain.entry(gone) is None
-    assert chain.status(before)["confirmationStatus"] == "confirmed"
-    assert chain.status(kept)["slot"] > slot
-    assert chain.received() == 2 * PRICE
-    tip = chain.vm.block("processed")
+    assert tower.status(gone) is None
+    assert tower.entry(gone) is None
+    assert tower.status(before)["confirmationStatus"] == "confirmed"
+    assert tower.status(kept)["slot"] > slot
+    assert tower.received() == 2 * PRICE
+    tip = tower.vm.block("processed")
     assert tip.height == tip.slot - 1 - LOST_BLOCKS
 
 
-def test_a_vanished_transaction_lands_when_sent_again(chain: PayingChain) -> None:
-    set_landing(chain, "vanish", times=1)
-    payment = chain.payment()
-    signature = chain.send(payment)
-    chain.slots(3)
-    gone = chain.status(signature)
-    chain.send(payment)
-    chain.slots(40)
+def test_a_vanished_transaction_lands_when_sent_again(tower: PayingChain) -> None:
+    set_landing(tower, "vanish", times=1)
+    payment = tower.payment()
+    signature = tower.send(payment)
+    tower.slots(3)
+    gone = tower.status(signature)
+    tower.send(payment)
+    tower.slots(40)
 
     assert gone is None
-    assert chain.status(signature)["confirmationStatus"] == "finalized"
-    assert chain.received() == PRICE
+    assert tower.status(signature)["confirmationStatus"] == "finalized"
+    assert tower.received() == PRICE
 
 
 def test_a_final_transaction_does_not_vanish(chain: PayingChain) -> None:
@@ -137,7 +143,7 @@ def test_a_vanished_transaction_leaves_no_trace(story: list[tuple[int, bool]]) -
 
 def _told(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], list[object]]:
     """Pay amount after amount, some with *fate*; return who holds what, and what failed."""
-    chain = PayingChain()
+    chain = PayingChain(pace=TOWER)
     genesis, first = chain.vm.genesis, chain.blockhash()
     signatures = []
     for number, (amount, struck) in enumerate(story):

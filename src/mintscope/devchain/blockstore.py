@@ -1,22 +1,58 @@
 """The blocks of the chain: which exist, which are final, and how they are linked."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from math import ceil
 from typing import Final, Literal, NamedTuple
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.devchain.transaction import MarketTransaction
 
-CONFIRMED_LAG: Final = 1  # slots behind the tip
-FINALIZED_LAG: Final = 32
-
+SLOT_MS: Final = 200  # of mainnet since October 2026
+FINALITY_MS: Final = 150  # of Alpenglow
+ALPENGLOW_MS_MAX: Final = 1_000  # no chain of votes is final within it
 
 CommitmentLevel = Literal["processed", "confirmed", "finalized"]
-LAG: Final[Mapping[CommitmentLevel, int]] = {
-    "processed": 0,
-    "confirmed": CONFIRMED_LAG,
-    "finalized": FINALIZED_LAG,
-}
+
+
+class SlotPace(NamedTuple):
+    """How long things take, in milliseconds; the defaults are mainnet's.
+
+    slot       from one slot to the next
+    land       from the node until the next block may hold a transaction
+    confirm    from the block to `confirmed`
+    finalize   from the block to `finalized`
+    """
+
+    slot: int = SLOT_MS
+    land: int = SLOT_MS
+    confirm: int = SLOT_MS
+    finalize: int = 2 * SLOT_MS
+
+    @property
+    def is_alpenglow(self) -> bool:
+        """Whether such a chain has migrated to Alpenglow."""
+        return self.finalize <= ALPENGLOW_MS_MAX
+
+    def lag(self, commitment: CommitmentLevel) -> int:
+        """Return how many slots *commitment* is behind the tip."""
+        match commitment:
+            case "processed":
+                return 0
+            case "confirmed":
+                return ceil(self.confirm / self.slot)
+            case "finalized":
+                return ceil(self.finalize / self.slot)
+
+
+def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPace:
+    """Return the pace of a chain that is final *finality_ms* after each block.
+
+    A block is confirmed by the next one, and final a block later at the earliest: 400 and 12,800
+    make mainnet before Alpenglow.  With *finality_ms* 0 whatever is confirmed is final.
+    """
+    final_ms = max(2 * slot_ms, finality_ms) if finality_ms else slot_ms
+    return SlotPace(slot=slot_ms, land=slot_ms, confirm=slot_ms, finalize=final_ms)
 
 
 class ChainBlock(NamedTuple):
@@ -32,11 +68,12 @@ class ChainBlock(NamedTuple):
 
 
 class Blockstore:
-    """The newest *kept* blocks, oldest first."""
+    """The newest *kept* blocks, oldest first, of a chain with *pace*."""
 
-    def __init__(self, kept: int) -> None:
-        assert kept > FINALIZED_LAG
+    def __init__(self, kept: int, pace: SlotPace = SlotPace()) -> None:  # noqa: B008  # immutable
+        assert kept > pace.lag("finalized")
         self._kept = kept
+        self._pace = pace
         self._blocks: list[ChainBlock] = []
         self._slots: list[Slot] = []
         self._tip = Slot(0)
@@ -78,8 +115,13 @@ class Blockstore:
 
     def reached(self, commitment: CommitmentLevel) -> Slot:
         """Return the newest slot with a block at *commitment*."""
-        newest = bisect_right(self._slots, self._tip - LAG[commitment]) - 1
+        newest = bisect_right(self._slots, self._tip - self._pace.lag(commitment)) - 1
         return self._slots[max(newest, 0)]
+
+    def before(self, time: UnixS) -> ChainBlock | None:
+        """Return the newest block made at *time* or earlier, None where none is kept."""
+        where = bisect_right(self._blocks, time, key=lambda block: block.time) - 1
+        return self._blocks[where] if where >= 0 else None
 
     def unfinalized(self) -> int:
         """Return how many blocks a fork may still replace."""

@@ -22,7 +22,13 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.devchain.addresses import address, text
-from mintscope.devchain.blockstore import Blockstore, ChainBlock
+from mintscope.devchain.blockstore import (
+    FINALITY_MS,
+    SLOT_MS,
+    Blockstore,
+    ChainBlock,
+    slot_pace,
+)
 from mintscope.devchain.market.accounts import account
 from mintscope.devchain.market.listing import SOL
 from mintscope.devchain.market.pool import Token
@@ -35,7 +41,6 @@ from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Closed, Vm
 from mintscope.devchain.transaction import Json
 
-SLOT_MS: Final = 400
 HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))
 """Up to how many seconds before the present blocks are how many seconds apart; beyond: an hour."""
 HISTORY_DAYS_MAX: Final = 90
@@ -48,9 +53,13 @@ KEPT_BLOCKS: Final = 10_000
 
 
 class Devchain:
-    """A chain in memory; call `tick` for its next block."""
+    """A chain in memory; call `tick` for its next block.
 
-    def __init__(
+    slot_ms, finality_ms   how fast it is: see `slot_pace`
+    has_votes              blocks hold votes; None: as they do before Alpenglow
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each thing that can be set
         self,
         *,
         seed: int = 0,
@@ -58,6 +67,9 @@ class Devchain:
         mints: int = 20,
         history_days: float = 10,
         kept_blocks: int = KEPT_BLOCKS,
+        slot_ms: int = SLOT_MS,
+        finality_ms: int = FINALITY_MS,
+        has_votes: bool | None = None,
     ) -> None:
         assert 0 <= history_days <= HISTORY_DAYS_MAX
         assert 1 <= mints <= MINTS_MAX
@@ -66,18 +78,21 @@ class Devchain:
         self._random = Random(seed)  # noqa: S311  # a market, not a secret
         self._now = now
         self.world = World(seed=seed, mints=mints)
-        self.blockstore = Blockstore(kept_blocks)
+        pace = slot_pace(slot_ms, finality_ms)
+        self._slot_ms = slot_ms
+        self.blockstore = Blockstore(kept_blocks, pace)
         # Until a clock is set, a transaction that is sent is due in the next block.
         self.vm = Vm(
             clock=ManualClock(now),
             seed=seed,
+            pace=pace,
             reached=self.blockstore.reached,
             elsewhere=partial(account, self.world),
         )
         opens = UnixS(now // 1_000)
-        self._traffic = Traffic(self.world, self._random, opens=opens)
+        has_votes = not pace.is_alpenglow if has_votes is None else has_votes
+        self._traffic = Traffic(self.world, self._random, opens=opens, has_votes=has_votes)
         self._make_history(opens, history_days)
-        self.slot_s = SLOT_MS / 1_000  # of the blocks to come
         self.opened_slot: int = self.blockstore.tip
 
     @property
@@ -98,7 +113,9 @@ class Devchain:
         slots = 1
         while self._random.random() < SKIPPED:
             slots += self._random.randint(1, LEADER_SLOTS)
-        self._now = UnixMs(self._now + slots * SLOT_MS) if now is None else max(self._now, now)
+        self._now = (
+            UnixMs(self._now + slots * self._slot_ms) if now is None else max(self._now, now)
+        )
         return self._append(Slot(self.blockstore.tip + slots), self._now)
 
     def fork(self, depth: int) -> None:
@@ -134,9 +151,9 @@ class Devchain:
 
     def _make_history(self, opens: UnixS, days: float) -> None:
         times = sorted(_history(opens, days))
-        start = FIRST_SLOT + int((times[0] - opens) * 1_000 / SLOT_MS)
+        start = FIRST_SLOT + int((times[0] - opens) * 1_000 / self._slot_ms)
         for at in times:
-            slot = start + (at - times[0]) * 1_000 // SLOT_MS
+            slot = start + (at - times[0]) * 1_000 // self._slot_ms
             self._append(Slot(slot), UnixMs(at * 1_000))
 
     def _append(self, slot: Slot, at_ms: UnixMs) -> Slot:
@@ -144,7 +161,7 @@ class Devchain:
         if blockstore.slots:
             parent = blockstore.last
             parent_slot, height, parent_hash = parent.slot, parent.height + 1, parent.blockhash
-            after_s = max(at - parent.time, SLOT_MS / 1_000)
+            after_s = max(at - parent.time, self._slot_ms / 1_000)
         else:
             parent_slot, height = Slot(slot - 1), FIRST_HEIGHT
             parent_hash, after_s = address(self.seed, "before the first"), 0.0

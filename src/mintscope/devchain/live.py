@@ -27,7 +27,6 @@ async def serve(
     grpc_address   `host:port` of its stream, None for none
     """
     chain.vm.clock = clock
-    chain.slot_s = slot_s
     server = uvicorn.Server(
         uvicorn.Config(
             chain.app,
@@ -61,8 +60,10 @@ async def _streaming(chain: Devchain, address: str | None) -> AsyncIterator[None
 
 
 async def _produce(chain: Devchain, clock: Clock, slot_s: float) -> None:
-    due = clock.monotonic_s()
+    due, before = clock.monotonic_s(), chain.blockstore.tip
+    slots = 1
     while True:
-        due = max(due + slot_s, clock.monotonic_s())
+        # A slot that its leader misses takes its time, too.
+        due = max(due + slots * slot_s, clock.monotonic_s())
         await asyncio.sleep(due - clock.monotonic_s())
-        chain.tick(clock.now())
+        slots, before = chain.tick(clock.now()) - before, chain.blockstore.tip

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Final
 
+from mintscope.devchain.blockstore import SLOT_MS
 from mintscope.devchain.svm.vm import Closed, Vm
 
-SLOT_MS: Final = 400
 FIRST_SLOT: Final = 1
 
 

@@ -36,7 +36,7 @@ from support.scenes.stores import market_in
 pytestmark = pytest.mark.storm  # days of a chain, read again and again
 
 LATE = 60  # blocks that the late service had not yet read when the past was asked for
-RATE_WINDOW_SLOTS = 180
+RATE_WINDOW_SLOTS = 400
 ATTEMPTS = 5  # at one request
 HEAD = 100  # blocks that it had read of the newest ones
 

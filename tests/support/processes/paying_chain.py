@@ -15,17 +15,18 @@ import uvicorn
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
+from mintscope.devchain.blockstore import SlotPace
 from mintscope.devchain.faults import Answering, Faults, Knobs, Landing
 from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.devchain.svm.vm import SlotPace, Vm
+from mintscope.devchain.svm.vm import Vm
 from support.processes.processes import running
 
 SEED = 7
 SLOT_MS = 40
-QUICK = SlotPace(land=40, confirm=40, finalize=800)
+QUICK = SlotPace(slot=SLOT_MS, land=40, confirm=40, finalize=800)
 RICH = 10**15
 BUSY_MAX = 100
 BUSY_S = 0.1

@@ -31,3 +31,9 @@ def meant(history: Devchain) -> Meant:
 def young() -> Devchain:
     """Return a chain with a quarter of an hour of history, for the test to change."""
     return Devchain(seed=7, now=NOW, history_days=0.01)
+
+
+@pytest.fixture
+def tower() -> Devchain:
+    """Return `young` as mainnet was before Alpenglow: votes, and finality 32 slots late."""
+    return Devchain(seed=7, now=NOW, history_days=0.01, slot_ms=400, finality_ms=12_800)

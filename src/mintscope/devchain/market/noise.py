@@ -1,4 +1,4 @@
-"""What else is in a block: votes, payments, liquidity.  None of it is a swap."""
+"""What else is in a block: payments, liquidity, votes before Alpenglow.  None of it is a swap."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -27,9 +27,10 @@ LOCKOUTS: Final = 31
 class Noise:
     """Makes what surrounds the trades of a block."""
 
-    def __init__(self, world: World, random: Random) -> None:
+    def __init__(self, world: World, random: Random, *, has_votes: bool) -> None:
         self._world = world
         self._random = random
+        self._voters = world.validators if has_votes else ()
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
     def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
@@ -43,7 +44,7 @@ class Noise:
             yield self._liquidity_change(at)
 
     def _votes(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
-        for voter, account in self._world.validators:
+        for voter, account in self._voters:
             if self._world.balances[voter] >= SIGNATURE_FEE:
                 cast = partial(_tower_sync, (account, voter), slot, at, bank)
                 yield self._send(cast, Submission(voter, version=None))

@@ -39,13 +39,13 @@ AFFORDABLE: Final = 0.9  # of what a trader holds; the rest is for fees
 class Traffic:
     """Makes the transactions of one block after the other."""
 
-    def __init__(self, world: World, random: Random, *, opens: UnixS) -> None:
+    def __init__(self, world: World, random: Random, *, opens: UnixS, has_votes: bool) -> None:
         """Trade in *world*; *opens* is when the history ends and the market goes live."""
         self._world = world
         self._random = random
         self._opens = opens
         self._prices = Prices(world, random)
-        self._noise = Noise(world, random)
+        self._noise = Noise(world, random, has_votes=has_votes)
 
     def block(
         self, slot: Slot, at: UnixS, parent: str, after_s: float

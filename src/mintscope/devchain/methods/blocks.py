@@ -6,7 +6,7 @@ Clients tell skipped slots from faults by the codes.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Signature, UnixS
 from mintscope.devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
 from mintscope.devchain.methods.params import (
     INVALID_PARAMS,
@@ -39,7 +39,6 @@ class Chain(Protocol):
     genesis_hash: str
     blockstore: Blockstore
     opened_slot: int
-    slot_s: float
     vm: Vm
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
@@ -71,20 +70,25 @@ class BlockMethods:
         )
 
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
-        """Answer samples of a minute each, newest first, at the pace of this chain."""
-        slots = round(SAMPLE_S / self._chain.slot_s)
+        """Answer the slots of each of the last minutes, newest first; fewer on a young chain."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
-        tip = self._blockstore.tip
-        return [
-            {
-                "slot": tip - number * slots,
-                "numSlots": slots,
-                "numTransactions": slots,
-                "numNonVoteTransactions": slots,
-                "samplePeriodSecs": SAMPLE_S,
-            }
-            for number in range(count)
-        ]
+        newest, samples = self._blockstore.last, list[Json]()
+        while len(samples) < count:
+            oldest = self._blockstore.before(UnixS(newest.time - SAMPLE_S))
+            if oldest is None:
+                break
+            slots = newest.slot - oldest.slot
+            samples.append(
+                {
+                    "slot": newest.slot,
+                    "numSlots": slots,
+                    "numTransactions": slots,
+                    "numNonVoteTransactions": slots,
+                    "samplePeriodSecs": newest.time - oldest.time,
+                }
+            )
+            newest = oldest
+        return samples
 
     def _time(self, slot: _Slot) -> int:
         return self._find(slot, "confirmed").time

@@ -12,7 +12,7 @@ from mintscope.devchain.methods.past import ChainPast
 from mintscope.devchain.methods.sending import SendMethods
 from mintscope.devchain.svm.vm import Vm
 
-VERSION: Final = {"solana-core": "2.3.13", "feature-set": 3640012085}
+VERSION: Final = {"solana-core": "4.3.1", "feature-set": 3640012085}
 
 
 class Methods:

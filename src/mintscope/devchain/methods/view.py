@@ -10,7 +10,7 @@ from mintscope.devchain.svm.vm import Closed, Vm
 from mintscope.devchain.transaction import Json
 
 MIN_CONTEXT_SLOT: Final = -32016
-API_VERSION: Final = "2.3.13"
+API_VERSION: Final = "4.3.1"
 
 
 class View:

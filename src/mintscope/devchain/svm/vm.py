@@ -16,7 +16,7 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.clock import Clock
-from mintscope.devchain.blockstore import CommitmentLevel
+from mintscope.devchain.blockstore import CommitmentLevel, SlotPace
 from mintscope.devchain.faults import Faults, Landing
 from mintscope.devchain.svm.bank import Bank, Execution
 from mintscope.devchain.svm.blockhash_queue import BlockhashQueue, Refusal
@@ -31,19 +31,6 @@ BLOCKS_KEPT: Final = 600
 LANDED_KEPT: Final = 10_000  # about 17 kB each
 PENDING_MAX: Final = 10_000
 ON_TIME: Final = Landing("late")
-
-
-class SlotPace(NamedTuple):
-    """How long things take, in milliseconds.
-
-    land       from the node until the next block may hold it
-    confirm    from the block to `confirmed`
-    finalize   from the block to `finalized`
-    """
-
-    land: int = 400
-    confirm: int = 400
-    finalize: int = 12_800
 
 
 class Closed(NamedTuple):

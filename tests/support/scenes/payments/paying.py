@@ -16,8 +16,9 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import UnixMs
+from mintscope.devchain.blockstore import SlotPace, slot_pace
 from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.pulse import SLOT_MS, Pulse
+from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.devchain.svm.vm import Vm
@@ -26,15 +27,16 @@ from support.processes.listening import listening
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 START = UnixMs(1_800_000_000_000)
 PRICE = 2_500
+TOWER = slot_pace(400, 12_800)  # mainnet before Alpenglow
 
 
 class PayingChain:
     """A Vm, its pulse, and a buyer with a SOL and 1,000 payment tokens."""
 
-    def __init__(self, seed: int = 7) -> None:
+    def __init__(self, seed: int = 7, pace: SlotPace = SlotPace()) -> None:  # noqa: B008
         self.clock = ManualClock(START)
-        self.vm = Vm(clock=self.clock, seed=seed)
-        self.pulse = Pulse(self.vm)
+        self.vm = Vm(clock=self.clock, seed=seed, pace=pace)
+        self.pulse = Pulse(self.vm, slot_ms=pace.slot)
         self.methods = Methods(self.vm)
         self.buyer = self.vm.genesis.key("buyer")
         self.vm.genesis.endow(
@@ -46,7 +48,7 @@ class PayingChain:
 
     def slots(self, count: int) -> None:
         """Let *count* slots pass."""
-        self.clock.advance(count * SLOT_MS)
+        self.clock.advance(count * self.vm.pace.slot)
         self.pulse.tick()
 
     def blockhash(self) -> Hash:

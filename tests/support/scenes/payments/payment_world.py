@@ -37,9 +37,10 @@ from mintscope.core.payments.protocol.requirement import Requirement, Resource, 
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.store import Budget
+from mintscope.devchain.blockstore import slot_pace
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.pulse import SLOT_MS, Pulse
+from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Vm
 from mintscope.edges.api.offers import bundle_offers, report_offers
@@ -86,14 +87,20 @@ class MovingTransport(httpx.AsyncBaseTransport):
         return httpx.Response(200, content=spoil(await answer.aread()))
 
 
+TOWER: Final = slot_pace(400, 12_800)  # mainnet before Alpenglow
+
+
 class World:
-    """One chain and one database file; any number of facilitators."""
+    """One chain and one database file; any number of facilitators.
+
+    The chain is slow, so that much can go wrong before a blockhash is dead.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.clock = ManualClock(START)
-        self.vm = Vm(clock=self.clock, seed=7)
-        self.pulse = Pulse(self.vm)
+        self.vm = Vm(clock=self.clock, seed=7, pace=TOWER)
+        self.pulse = Pulse(self.vm, slot_ms=TOWER.slot)
         self.methods = Methods(self.vm)
         self.calls: list[str] = []
         self.was_called = defaultdict[str, asyncio.Event](asyncio.Event)
@@ -211,11 +218,11 @@ class World:
         return self.entropy.to_bytes(count)
 
     def slot_s(self) -> float:
-        return SLOT_MS / 1000
+        return TOWER.slot / 1000
 
     def slots(self, count: int) -> None:
         for _ in range(count):
-            self.clock.advance(SLOT_MS)
+            self.clock.advance(TOWER.slot)
             self.pulse.tick()
 
     async def miss(self) -> None:
@@ -226,7 +233,7 @@ class World:
         await self.reconciler().once()
 
     def seconds(self, count: int) -> None:
-        self.slots(count * 1_000 // SLOT_MS)
+        self.slots(count * 1_000 // TOWER.slot)
 
     async def until_called(self, method: str) -> None:
         async with asyncio.timeout(5):

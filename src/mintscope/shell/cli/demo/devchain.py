@@ -15,7 +15,8 @@ from solders.pubkey import Pubkey
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.solana import LAMPORTS_PER_SOL
-from mintscope.devchain.chain import HISTORY_DAYS_MAX, MINTS_MAX, SLOT_MS, Devchain, lines
+from mintscope.devchain.blockstore import FINALITY_MS, SLOT_MS
+from mintscope.devchain.chain import HISTORY_DAYS_MAX, MINTS_MAX, Devchain, lines
 from mintscope.devchain.live import serve
 from mintscope.devchain.methods.dev import GIFT_ATOMS_MAX, GIFT_LAMPORTS_MAX
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS
@@ -23,6 +24,9 @@ from mintscope.shell.cli.output import stop
 
 BLOCKS_MAX = 1_000_000
 SPEED_MAX = 100
+SLOT_MS_MIN = 10
+SLOT_MS_MAX = 10_000
+FINALITY_MS_MAX = 60_000
 TIMEOUT_S: Final = 10
 ATOMS_PER_TOKEN: Final = 10**PAYMENT_DECIMALS
 
@@ -53,9 +57,25 @@ Speed = Annotated[
     float,
     typer.Option(
         metavar="FACTOR",
-        help=f"Speed of the chain: 1 is a block every {SLOT_MS} ms.",
+        help="Speed of the chain: 1 is a slot every --slot-ms.",
         min=0.01,
         max=SPEED_MAX,
+    ),
+]
+SlotMs = Annotated[
+    int,
+    typer.Option(metavar="MS", help="Milliseconds a slot takes.", min=SLOT_MS_MIN, max=SLOT_MS_MAX),
+]
+FinalityMs = Annotated[
+    int,
+    typer.Option(
+        metavar="MS",
+        help=(
+            "Milliseconds from a block to its finality, rounded up to whole slots; up to 1,000 the"
+            " chain is on Alpenglow and its blocks hold no votes."
+        ),
+        min=0,
+        max=FINALITY_MS_MAX,
     ),
 ]
 ToFile = Annotated[
@@ -85,6 +105,8 @@ def devchain(
     mints: Mints = 20,
     history_days: HistoryDays = 10,
     speed: Speed = 1,
+    slot_ms: SlotMs = SLOT_MS,
+    finality_ms: FinalityMs = FINALITY_MS,
     grpc_port: GrpcPort = None,
     to_file: ToFile = None,
     blocks: Blocks = None,
@@ -94,12 +116,19 @@ def devchain(
         raise typer.BadParameter("expected --to-file with it", param_hint="--blocks")
     clock = SystemClock()
     listener = None if to_file is not None else _listen(host, port)
-    chain = Devchain(seed=seed, now=clock.now(), mints=mints, history_days=history_days)
+    chain = Devchain(
+        seed=seed,
+        now=clock.now(),
+        mints=mints,
+        history_days=history_days,
+        slot_ms=slot_ms,
+        finality_ms=finality_ms,
+    )
     if listener is not None:
         where = f"[{host}]" if ":" in host else host
         _tell(f"devchain on http://{where}:{listener.getsockname()[1]}")
         _tell(f"payment token {chain.vm.genesis.mint}")
-        slot_s = SLOT_MS / 1_000 / speed
+        slot_s = slot_ms / 1_000 / speed
         stream = None if grpc_port is None else f"{where}:{grpc_port}"
         asyncio.run(serve(chain, clock, listener, slot_s=slot_s, grpc_address=stream))
     elif to_file is not None:
