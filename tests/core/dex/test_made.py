@@ -256,7 +256,7 @@ def test_a_closed_program_is_judged_by_what_moved(owner: str | None) -> None:
     (swap,) = decode(tx).swaps
 
     assert amounts([swap]) == [(A, 100, B, 70)]
-    assert (swap.program, swap.pool) == ("tessera", None)
+    assert (swap.program, swap.pool) == ("tessera", address("y"))
 
 
 @pytest.mark.parametrize("kind", [7, 8, 14, 15])
@@ -322,15 +322,18 @@ def test_an_unknown_program_under_a_router_is_an_amm_if_it_traded() -> None:
     swaps = decode(tx).swaps
 
     assert amounts(swaps) == [(A, 100, B, 70)]
-    assert (swaps[0].program, swaps[0].inner) == ("unknown", 1)
+    assert (swaps[0].program, swaps[0].inner) == (address("an unknown program"), 1)
 
 
-def test_an_unknown_program_at_the_top_or_deeper_is_not_an_amm() -> None:
+def test_an_unknown_program_is_an_amm_at_any_depth() -> None:
     amm = Ix("an unknown program", ["x", "y"], b"\x01\x02", list(EXCHANGE))
     wrapper = Ix("a bot", ["x"], b"\x01", [amm])
-    tx = pool(users(Tx(wrapper, Ix(JUPITER, [], b""))), ("vault a", A), ("vault b", B), owner="o")
+    tx = pool(users(Tx(wrapper)), ("vault a", A), ("vault b", B), owner="o")
+    (swap,) = decode(tx).swaps
 
-    assert decode(tx) == ([], [], [])
+    assert amounts([swap]) == [(A, 100, B, 70)]
+    assert (swap.program, swap.recognised_by) == (address("an unknown program"), "transfers")
+    assert swap.pool == "+".join(sorted([address("vault a"), address("vault b")]))
 
 
 def test_a_transfer_hook_is_not_called_by_the_router() -> None:

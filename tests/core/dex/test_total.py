@@ -103,7 +103,7 @@ def test_the_transaction_that_is_mutated_is_full_of_swaps() -> None:
     decoded = decode_transaction(everything().raw(), 0)
 
     assert [s.program for s in decoded.swaps] == [
-        *("raydium_v4", "solfi", "unknown", "pumpfun", "pumpswap")
+        *("raydium_v4", "solfi", address("unknown"), "pumpfun", "pumpswap")
     ]
     assert decoded.quarantined == []
 
@@ -280,6 +280,14 @@ def enriched(entry: dict[str, Any], amount: int | str) -> dict[str, Any]:
 
 FULL = struct.pack("<32sQQ?", unb58(MINT), 9, 400, True)  # noqa: FBT003 - is_buy
 
+
+def two_owners() -> Tx:
+    """The signer exchanges with a program that is not listed, but no one owner does with him."""
+    tx = Tx(Ix("unlisted", ["x"], b"\x01", [GIVEN, TAKEN]))
+    tx.holds("user a", A, USER).holds("user b", B, USER)
+    return tx.holds("vault a", A, "one").holds("vault b", B, "another")
+
+
 REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
     "nothing": (b"", QuarantineReason.MALFORMED),
     "half": (raydium(GIVEN, TAKEN).raw()[:900], QuarantineReason.MALFORMED),
@@ -410,6 +418,7 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
         ).encode(),
         QuarantineReason.MALFORMED,
     ),
+    "vaults of two owners": (two_owners().raw(), QuarantineReason.UNKNOWN_EXCHANGE),
     "one side": (raydium(GIVEN).raw(), QuarantineReason.NO_MOVEMENT),
     "past the pool": (raydium(transfer("user a", "user b", 1)).raw(), QuarantineReason.NO_MOVEMENT),
 }

@@ -39,7 +39,6 @@ CLOSED = {
     "goonfi_v2": "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE",
     "alphaq": "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA",
     "scorch": "SCoRcH8c2dpjvcJD6FiPbCSQyQgu3PcUAWj2Xxx3mqn",
-    "scorch_v2": "ojh19ojaKduoJZuaJADhcVGp4xt1TcdAvZmpVsCorch",
     "quantum": "QuaNtZsgYRe5Z9Bk4LZ4cTD9tbkVoyCNf1R2BN9bBDv",
     "manifest": "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",
     "defituna": "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9",
@@ -52,6 +51,10 @@ ROUTERS = [
     "GMgnVFR8Jb39LoXsEVzb3DvBy3ywCmdmJquHUy1Lrkqb",
 ]
 EXCHANGE = [transfer("user b", "vault b", 1_000), transfer("vault a", "user a", 7_000)]
+PAIR = "+".join(sorted([address("vault a"), address("vault b")]))
+# The accounts of a call are x, vault a, vault b; of the others none of them stands for the pool.
+POOLS = dict.fromkeys(["bisonfi", "goonfi_v2", "alphaq"], address("vault a"))
+POOLS["saros_dlmm"] = address("x")
 SALE = [transfer("user a", "vault a", 7_000), transfer("vault b", "user b", 900)]
 
 
@@ -230,15 +233,15 @@ def test_a_closed_program_is_judged_by_what_moved(name: str) -> None:
         held(Tx(Ix(CLOSED[name], ["x", "vault a", "vault b"], b"\x07", EXCHANGE)), "pool")
     )
 
-    assert rows(decoded) == [(name, None, B, 1_000, A, 7_000)]
+    assert rows(decoded) == [(name, POOLS.get(name, PAIR), B, 1_000, A, 7_000)]
 
 
 @pytest.mark.parametrize("router", ROUTERS)
 def test_a_router_counts_once_through_what_it_calls(router: str) -> None:
-    hop = Ix(CLOSED["bisonfi"], ["x"], b"\x07", EXCHANGE)
+    hop = Ix(CLOSED["bisonfi"], ["x", "market"], b"\x07", EXCHANGE)
     decoded = decode(held(Tx(Ix(router, [USER], bytes(8), [hop])), "pool"))
 
-    assert rows(decoded) == [("bisonfi", None, B, 1_000, A, 7_000)]
+    assert rows(decoded) == [("bisonfi", address("market"), B, 1_000, A, 7_000)]
 
 
 @pytest.mark.parametrize("router", [JUPITER, *ROUTERS])
@@ -247,7 +250,8 @@ def test_a_program_without_a_name_is_told_by_its_address_and_what_it_moved(route
     call = Ix(router, [USER], bytes(8), [hop])
     decoded = decode(held(Tx(call), "pool", USDC))
 
-    assert rows(decoded) == [("unknown", None, USDC, 1_000, A, 7_000)]
+    program = address("a program of next year")
+    assert rows(decoded) == [(program, PAIR, USDC, 1_000, A, 7_000)]
     (told,) = decoded.unlisted
     assert told[1:] == (address("a program of next year"), NEW.hex(), (USDC, 1_000))
 

@@ -12,7 +12,7 @@ OTHER = Mint("7atgF8KQo4wJrD5ATGX7t1V2zVvykPJbFfNeVf1icFv1")
 
 def swap(in_mint: Mint, out_mint: Mint) -> Swap:
     return Swap(
-        Signature("s"), 0, 0, -1, 0, "solfi", None, in_mint, 11, 5, out_mint, 22, 6, "signer"
+        Signature("s"), 0, 0, -1, 0, "solfi", "pool", in_mint, 11, 5, out_mint, 22, 6, "signer"
     )
 
 

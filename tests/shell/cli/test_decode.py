@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mintscope.shell.cli.chain.decode import app
-from support.oracles.recorded_pools import with_pool
+from support.oracles.recorded_pools import pool_trouble
 
 SWAP_TX = "3p36wGRa191szhME5kRbg41cv9sXPPYvozkkKvPMErwoakXGZNDbjgCtV3e7uzU9dSDABtAgpm7heoepNhDmxJwN"
 
@@ -29,7 +29,7 @@ def transactions(shared_data: Path) -> Path:
 
 @pytest.fixture
 def expected(transactions: Path) -> list[dict[str, Any]]:
-    return list(map(with_pool, rows((transactions / "expected_swaps.jsonl").read_text())))
+    return rows((transactions / "expected_swaps.jsonl").read_text())
 
 
 def test_the_recorded_files_give_the_expected_lines(
@@ -41,9 +41,13 @@ def test_the_recorded_files_give_the_expected_lines(
 
     assert result.exit_code == 0
     assert result.stderr == ""
-    assert [list(row.items()) for row in rows(result.stdout)] == [
-        list(row.items()) for row in expected
-    ]
+    read = rows(result.stdout)
+    for row, line in zip(read, expected, strict=True):
+        if line["pool"] is None:  # not judged by who expects it
+            entry = json.loads((transactions / "tx" / f"{row['signature']}.json").read_text())
+            assert pool_trouble(entry, row) == "", row
+            line["pool"] = row["pool"]
+    assert [list(row.items()) for row in read] == [list(row.items()) for row in expected]
 
 
 @pytest.mark.parametrize("form", ["pretty", "envelope", "lines", "gzip", "block", "block lines"])

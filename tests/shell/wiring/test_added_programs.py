@@ -54,9 +54,12 @@ def test_a_program_that_the_operator_adds_is_read_by_what_moved(
     assert read is not None
     (swap,) = decoder(DexConfig(programs=(text,)))([read]).swaps
 
-    assert (swap.program, swap.pool) == ("new", None if pool is None else address(pool))
+    pair = "+".join(sorted([address("vault a"), address("vault b")]))
+    assert (swap.program, swap.pool) == ("new", pair if pool is None else address(pool))
     assert (swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount) == (A, 100, B, 70)
-    assert decode_block([read]).swaps == []
+    (without,) = decode_block([read]).swaps
+    assert (without.program, without.recognised_by) == (NEW, "transfers")
+    assert (swap.recognised_by, without.pool) == ("table", pair)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def swap(  # noqa: PLR0913 - a swap has as many sides; all have names
         inner=inner,
         leg=0,
         program="made",
-        pool=None,
+        pool="made",
         in_mint=received[0],
         in_amount=received[1],
         in_decimals=received[2],
@@ -129,7 +129,7 @@ def block(
 
 
 def random_swaps(
-    random: Random, mints: Sequence[Mint] = MINTS, *, pools: Sequence[str | None] = (None,)
+    random: Random, mints: Sequence[Mint] = MINTS, *, pools: Sequence[str] = ("made",)
 ) -> list[Swap]:
     """Return what may happen in one slot, a SOL/USDC swap mostly among it; *pools* take turns."""
     swaps = []
@@ -154,7 +154,7 @@ def random_swaps(
 
 
 def random_chain(
-    seed: int, length: int, *, spread_s: int = 40, pools: Sequence[str | None] = (None,)
+    seed: int, length: int, *, spread_s: int = 40, pools: Sequence[str] = ("made",)
 ) -> list[Block]:
     """Return *length* blocks, some slots skipped, some times null or going back."""
     random = Random(seed)

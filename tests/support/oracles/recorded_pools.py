@@ -1,23 +1,42 @@
-"""Pools that the older recorded expectations leave open, because a later reading names them.
+"""Pools that the recorded expectations do not judge: what the balances of a transaction say of one.
 
-The expectations of 2026 name Pancake's pool at the third account of a swap; these are that account
-of the two older ones.
+A pool is named by an account of the transaction, or by its two vaults, sorted, with `+` between:
+one of each mint, and neither held by a signer, except by the maker of a quote, who signs too.
 """
 
 from typing import Any, Final
 
-POOL_OF: Final = {
-    "5acNq9XFxMxEzLWTR7hC2v6iNGbXxwChqR5mP2KkfkLvB6LAzTMpVDNSY7yaq4EbU7ypywKtpfLZgLQqDnwfeX8P": (
-        "GtpsrTHYnfFVm3qkPJtyKVwQLpXT7p2MRy9bp5hYeJnQ"
-    ),
-    "s5sthr57drUS4gyg5SVaCrbXnAEE584BYBGaYgKRMkUgERZupJ9KxN3cQ8RDR1cNiASjuTM5svQWiCGL5V5Ds4y": (
-        "2mV68czKxnQB5AhCA96eyBtisWQkv6Skzhcak7fffvFo"
-    ),
-}
+QUOTED: Final = {"jupiter_rfq", "jupiter_rfq_v2"}
 
 
-def with_pool(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the expected *line* with the pool that it leaves open."""
-    if line["program"] == "pancake_clmm" and line["pool"] is None:
-        return {**line, "pool": POOL_OF[line["signature"]]}
-    return line
+def keys_of(entry: dict[str, Any]) -> list[str]:
+    """Return every account of *entry*, a getTransaction result."""
+    loaded = (entry.get("meta") or {}).get("loadedAddresses") or {"writable": [], "readonly": []}
+    static = entry["transaction"]["message"]["accountKeys"]
+    return [*static, *loaded["writable"], *loaded["readonly"]]
+
+
+def pool_trouble(entry: dict[str, Any], swap: dict[str, Any]) -> str:
+    """Return why the pool of *swap*, as `decode` prints it, cannot be its pool; "" if it can."""
+    keys = keys_of(entry)
+    names = (swap["pool"] or "").split("+")
+    if missing := [name for name in names if name not in keys]:
+        return f"no accounts of the transaction: {missing}"
+    if len(names) == 1:
+        return ""
+    if names != sorted(names) or len(set(names)) != len(names):
+        return "not sorted"
+    header = entry["transaction"]["message"].get("header") or {}
+    signers = keys[: header.get("numRequiredSignatures", 1)]
+    held = {
+        keys[balance["accountIndex"]]: (balance["mint"], balance.get("owner"))
+        for side in ("preTokenBalances", "postTokenBalances")
+        for balance in entry["meta"].get(side) or ()
+    }
+    if {held[name][0] for name in names if name in held} - {swap["in_mint"], swap["out_mint"]}:
+        return "a vault of another mint"
+    if swap["program"] in QUOTED:
+        signers = []
+    if any(held[name][1] in signers for name in names if name in held):
+        return "a vault that a signer owns"
+    return ""

@@ -5,16 +5,17 @@ creations, tips and commissions: a swap is a call of a DEX, with an instruction
 that swaps, after which a pool has received one mint and paid another.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex import base58, batch, trace, unlisted
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
-from mintscope.core.dex.programs import UNKNOWN
+from mintscope.core.dex.programs import UNLISTED
+from mintscope.core.dex.recognition import described, recognise
 from mintscope.core.dex.token_accounts import TokenAccounts, signature_of
-from mintscope.core.dex.trace import KNOWN, Roles
+from mintscope.core.dex.trace import KNOWN, TOKEN, TOKEN_2022, Role, Roles
 from mintscope.core.market.swap import Swap
 
 NO_PROGRAM: Final = "unknown"
@@ -50,15 +51,27 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
     if traced is None:
         return
     calls, token_accounts = traced
+    found: list[list[Swap]] = []
+    has_unlisted = False
     for call in calls:
-        try:
-            swaps = _read(call, token_accounts)
-        except Unreadable as unreadable:
-            into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))
-            continue
+        swaps: list[Swap] = []
+        if call.program is UNLISTED:
+            has_unlisted = True
+        else:
+            try:
+                swaps = _read(call, token_accounts)
+            except Unreadable as unreadable:
+                into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))
+        found.append(swaps)
+    if has_unlisted:
+        for call, refused in recognise(calls, found, token_accounts):
+            address = token_accounts.key(call.instruction.program_id_index)
+            missed = _missed(transaction, call, token_accounts, refused)
+            into.quarantined.append(missed._replace(program=address))
+    for call, swaps in zip(calls, found, strict=True):
         into.swaps.extend(swaps)
-        if call.program is UNKNOWN:
-            into.unlisted.extend(unlisted.swaps_of(call, swaps, token_accounts))
+        if call.program is UNLISTED and swaps:
+            into.unlisted.extend(described(call, swaps, token_accounts))
 
 
 def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable) -> Quarantined:
@@ -78,12 +91,12 @@ def _missed(
 
 
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:
-    """Return the calls of *transaction*, None where its accounts include no DEX or none was called.
+    """Return the calls of *transaction*, None if nothing in it can have exchanged tokens.
 
     Raises Unreadable where the outcome was not recorded.
     """
     roles = known.of(transaction.keys)
-    if known.dexes.isdisjoint(roles):
+    if known.dexes.isdisjoint(roles) and not _may_exchange(transaction, roles):
         return None
     if transaction.inner is None:
         raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)
@@ -93,19 +106,29 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
     return trace.calls(transaction.instructions, token_accounts.inner, roles), token_accounts
 
 
+def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:
+    """Return whether programs that the table does not list may have exchanged two mints."""
+    if not transaction.inner or not (TOKEN in roles or TOKEN_2022 in roles):
+        return False
+    balances = transaction.balances
+    return any(balance.mint != balances[0].mint for balance in balances)
+
+
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*, none if it did not swap."""
     swaps, read = call.program.swaps, call.program.read
-    legs = swaps.get(b"")
-    if legs is None:
+    legs = None
+    if call.program.head_size:
         head = base58.head(call.instruction.data, call.program.head_size)
         legs = swaps.get(head)
         if legs is None:
             legs = swaps.get(head[:1])
-        if legs is None:
+        if legs is None and b"" not in swaps:
             others = call.program.no_swaps
             if others and (head in others or head[:1] in others):
                 return []
+    if legs is None:
+        legs = swaps.get(b"")
     call.tokens = batch.expand(call.tokens)
     if legs is None:
         return unlisted.read(call, token_accounts)

@@ -28,6 +28,7 @@ class Layout(NamedTuple):
     received   what the pool received, before or after fees: one of them must agree
     paid       what it paid
     aside      a referrer's share, which may leave the pool in either mint as part of the swap
+    fees       that may leave the vault beside what the trader got, all of them or some
     pool       where the address of the pool stands
     decides    the event's amounts are those of the swap also where the transfers differ: fees
                stay in the vault
@@ -38,6 +39,7 @@ class Layout(NamedTuple):
     aside: int | None = None
     pool: int = 0
     decides: bool = False
+    fees: tuple[int, ...] = ()
 
 
 LAYOUTS: Final = {
@@ -45,7 +47,10 @@ LAYOUTS: Final = {
         bytes.fromhex("67f4521f2cf57777"): Layout((96,), 8, pool=112, decides=True),  # BuyEvent
         bytes.fromhex("3e2f370aa503dc2a"): Layout((8,), 96, pool=112, decides=True),  # SellEvent
     },
-    "raydium_launchlab": {bytes.fromhex("bddb7fd34ee661ee"): Layout((88,), 96)},
+    "raydium_launchlab": {
+        # TradeEvent: fees of the protocol, the platform, the creator and the referrer.
+        bytes.fromhex("bddb7fd34ee661ee"): Layout((88,), 96, fees=(104, 112, 120, 128))
+    },
     "meteora_dlmm": {bytes.fromhex("516ce3becdd00ac4"): Layout((72,), 80, aside=121)},
     "meteora_damm_v2": {
         bytes.fromhex("1b3c15d58aaabb93"): Layout((34, 106), 50, aside=98),  # EvtSwap
@@ -71,11 +76,21 @@ def verify(call: Call, swaps: list[Swap]) -> None:
         gained, lost = swaps[0].in_amount, swaps[0].out_amount
         received = [u64(data, at) for at in layout.received]
         paid = u64(data, layout.paid)
+        # Older events are shorter.
+        fees = _sums([u64(data, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(data)])
         if not (gained in received or gained + aside in received) or (
-            lost != paid and lost != paid + aside
+            lost != paid and lost != paid + aside and lost - paid not in fees
         ):
             raise Unreadable(QuarantineReason.EVENT_DISAGREES)
         return
+
+
+def _sums(fees: list[int]) -> set[int]:
+    """Return the sum of each choice of *fees*."""
+    sums = {0}
+    for fee in fees:
+        sums |= {each + fee for each in sums}
+    return sums
 
 
 def told(call: Call) -> Iterator[tuple[bytes, Layout]]:

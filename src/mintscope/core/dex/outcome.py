@@ -23,6 +23,7 @@ class QuarantineReason(StrEnum):
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # not in the table, and moved one mint for another
     OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
+    UNKNOWN_EXCHANGE = "unknown_exchange"  # of an unlisted program, in a way not understood
     EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers
     DECODER_BUG = "decoder_bug"  # the decoder failed at it: the log has a trace
 
@@ -38,7 +39,8 @@ class Quarantined(NamedTuple):
     """One transaction, or one call of *program* in it, that gave no swap and should have.
 
     signature   None where not even that could be read
-    program     the short name of the table; "unknown" where none was reached
+    program     the short name of the table, or the address of a program that is not in it;
+                "unknown" where none was reached
     head        of an unknown instruction its first 8 bytes, hex, all if there are fewer; else empty
     moved       if SOL or dollars were exchanged all the same
     mints       of the token accounts that the call names
@@ -54,7 +56,7 @@ class Quarantined(NamedTuple):
 
 
 class Unlisted(NamedTuple):
-    """A swap, read under the name "unknown", of the program at *address*, which a router called.
+    """A swap of the program at *address*, which the table does not list.
 
     head    first 8 bytes of its instruction, hex, all if there are fewer
     """

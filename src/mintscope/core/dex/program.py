@@ -16,16 +16,20 @@ class Leg:
     """One pool that an instruction trades with, by positions among its accounts.
 
     owners   who own its vaults
-    pool     the account that names it; None where no recorded swap settles which
+    pool     the account that names it; None: its two vaults do
+    vaults   its vaults, where their owners are not among the accounts
     size     how many accounts the instruction must have for that
     """
 
-    __slots__ = ("owners", "pool", "size")
+    __slots__ = ("owners", "pool", "size", "vaults")
 
-    def __init__(self, owners: tuple[int, ...], pool: int | None = None) -> None:
+    def __init__(
+        self, owners: tuple[int, ...], pool: int | None = None, *, vaults: tuple[int, ...] = ()
+    ) -> None:
         self.owners = owners
         self.pool = pool
-        self.size = max(*owners, -1, -1 if pool is None else pool) + 1
+        self.vaults = vaults
+        self.size = max(*owners, *vaults, -1, -1 if pool is None else pool) + 1
 
 
 class Call(msgspec.Struct, gc=False):
@@ -43,6 +47,7 @@ class Call(msgspec.Struct, gc=False):
     lamports: list[Instruction] = []
     events: list[Instruction] = []
     token_2022: bool = False
+    below_router: bool = False
 
 
 Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
@@ -54,14 +59,15 @@ class Program:
 
     name        as it appears in every swap
     swaps       first bytes of each swap instruction, and the pools that it trades
-                with; b"" for a closed program, whose calls are judged by what moved
+                with; b"" stands for any other of a closed program, whose calls are
+                judged by what moved
     read        turns a call that passed the gate into swaps; None for a router,
                 whose swaps are those of the programs it calls
     authority   owner of the vaults of every pool, where there is one
     proven      a recorded transaction was decoded and agreed
     no_swaps    first bytes of instructions that may look like a swap by what moved, and are none
     how         for people: where the amounts come from
-    head_size   how many bytes tell its instructions apart: 1 or 8
+    head_size   how many bytes tell its instructions apart: 1 or 8; 0: nothing does
 
     A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
     """
@@ -78,5 +84,6 @@ class Program:
 
     def __post_init__(self) -> None:
         """Take the size of the heads: behind a head of 1 byte stand amounts, never alike."""
-        is_short = all(len(head) == 1 for head in self.swaps)
-        object.__setattr__(self, "head_size", 1 if is_short else HEAD_SIZE)
+        sizes = {len(head) for head in self.swaps}
+        size = 0 if sizes == {0} else 1 if sizes <= {0, 1} else HEAD_SIZE
+        object.__setattr__(self, "head_size", size)

@@ -10,6 +10,7 @@ from typing import Final
 from mintscope.core.dex import pumpfun
 from mintscope.core.dex.program import Leg, Program
 from mintscope.core.dex.transfers import read, read_closed
+from mintscope.core.dex.venues import VENUES
 
 Swaps = dict[bytes, tuple[Leg, ...]]
 
@@ -29,15 +30,11 @@ SWAP_V2 = "2b04ed0b1ac91e62"
 SWAP_2 = "414b3f4ceb5b5b88"
 BUY = "66063d1201daebea"
 SELL = "33e685a4017f83ad"
+FILL = "a860b7a35c0a28a0"
 ANY: Final[Swaps] = {b"": ()}
 
 
-def _any(*owners: int) -> Swaps:
-    """Return how a closed program is read whose vaults belong to *owners*."""
-    return {b"": (Leg(owners),)}
-
-
-TABLE: Final = (
+TABLE: Final[tuple[Program, ...]] = (
     Program(
         "pumpfun",
         "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",
@@ -148,10 +145,13 @@ TABLE: Final = (
     Program(
         "byreal_clmm",
         "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2",
-        _swaps(f"{SWAP} {SWAP_V2}", Leg((2,))),
+        # swap_v3_dyn is the only way into pools whose fee changes.
+        _swaps(f"{SWAP} {SWAP_V2} e52ed584692828e4", _vaults_of(2)),
         read,
     ),
-    Program("saber", "SSwpkEEcbUqx4vtoEByFjSkhKdCT862DNVb52nZg1UZ", _swaps("01", Leg((1,))), read),
+    Program(
+        "saber", "SSwpkEEcbUqx4vtoEByFjSkhKdCT862DNVb52nZg1UZ", _swaps("01", Leg((1,), 0)), read
+    ),
     Program(
         "invariant",
         "HyaB3W9q6XdA5xwpU4XnSZV94htfmbmqJXZcEbRaJutt",
@@ -161,71 +161,51 @@ TABLE: Final = (
     Program(
         "jupiter_rfq",
         "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
-        _swaps("a860b7a35c0a28a0", Leg((1,))),  # the maker stands where a pool would
+        _swaps(FILL, Leg((1,))),  # the maker stands where a pool would
+        read,
+    ),
+    Program(
+        "jupiter_rfq_second",
+        "2En5Y11SEAGLNmEezTuRUCwTyzyNReHaMbSnS5gjGsL1",
+        _swaps(FILL, Leg((1,))),
         read,
         proven=False,
     ),
-    Program("solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", _any(1), read_closed),
-    Program(
-        "solfi_v2", "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF", ANY, read_closed, proven=False
-    ),
-    Program(
-        "humidifi",
-        "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp",
-        {b"": (_vaults_of(1),)},
-        read_closed,
-    ),
-    Program("zerofi", "ZERor4xhbUycZ6gb9ntrhqscUcZmAbQDjEAtCf4hbZY", _any(2, 4), read_closed),
-    Program("goonfi", "goonERTdGsjnkZqWuVjs73BZ3Pb9qoCUdBUL17BnS5j", _any(1), read_closed),
-    Program("obric_v2", "obriQD1zbpyLz95G5n7nJe6a4DPjpFwa5XYPoNm113y", _any(0), read_closed),
-    Program(
-        "tessera", "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH", ANY, read_closed, proven=False
-    ),
-    Program("unnamed_amm", "6RCmQ8XMQCJnPbNDQa8U9ucAS9hk4tXQeps96V7p6aRY", ANY, read_closed),
-    Program(
-        "bisonfi", "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", ANY, read_closed, proven=False
-    ),
-    Program(
-        "goonfi_v2", "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE", ANY, read_closed, proven=False
-    ),
-    Program(
-        "alphaq", "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA", ANY, read_closed, proven=False
-    ),
-    Program(
-        "scorch", "SCoRcH8c2dpjvcJD6FiPbCSQyQgu3PcUAWj2Xxx3mqn", ANY, read_closed, proven=False
-    ),
-    Program(
-        "scorch_v2", "ojh19ojaKduoJZuaJADhcVGp4xt1TcdAvZmpVsCorch", ANY, read_closed, proven=False
-    ),
-    Program(
-        "quantum", "QuaNtZsgYRe5Z9Bk4LZ4cTD9tbkVoyCNf1R2BN9bBDv", ANY, read_closed, proven=False
-    ),
-    Program(
-        "manifest", "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms", ANY, read_closed, proven=False
-    ),
-    Program(
-        "defituna", "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9", ANY, read_closed, proven=False
-    ),
-    Program(
-        "saros_dlmm", "1qbkdrr3z4ryLA7pZykqxvxWPoeifcVKo6ZG9CfkvVE", ANY, read_closed, proven=False
-    ),
+    *VENUES,
     Program("jupiter_v6", "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4", {}, None),
     Program("jupiter_dca", "DCA265Vj8a9CEuX1eb1LWRnDT7uK6q1xMipnNyatn23M", {}, None),
     Program("jupiter_limit", "jupoNjAxXgZ4rjzxzPMP4oxduvQsQtZzyknqvzYNrNu", {}, None),
     Program("jupiter_limit_v2", "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X", {}, None),
     Program("okx_router", "6m2CDdhRgxpH4WjvdzxAYbGxwdGUz5MziiL5jek2kBma", {}, None),
-    Program("okx_router_v2", "proVF4pMXVaYqmy4NjniPh4pqKNfMmsihgd4wdkCX3u", {}, None, proven=False),
+    Program("okx_router_v2", "proVF4pMXVaYqmy4NjniPh4pqKNfMmsihgd4wdkCX3u", {}, None, proven=True),
     Program("raydium_route", "routeUGWgWzqBWFcrCfv8tritsqukccJPu3q5GPP3xS", {}, None),
     Program("dflow", "DF1ow4tspfHX9JwWJsAb9epbkA8hmpSEAtxXy1V27QBH", {}, None),
     Program("photon_router", "BSfD6SHZigAfDWSjzD5Q41jw8LmKwtmjskPH9XW1mrRW", {}, None),
     Program("axiom", "FLASHX8DrLbgeR8FcfNV1F5krxYcYMUdBkrP1EPBtxB9", {}, None),
     Program("term9", "term9YPb9mzAsABaqN71A4xdbxHmpBNZavpBiQKZzN3", {}, None, proven=False),
-    Program("titan", "T1TANpTeScyeqVzzgNViGDNrkQ6qHz9KrSBS4aNXvGT", {}, None, proven=False),
+    Program("titan", "T1TANpTeScyeqVzzgNViGDNrkQ6qHz9KrSBS4aNXvGT", {}, None, proven=True),
     Program("gmgn", "GMgnVFR8Jb39LoXsEVzb3DvBy3ywCmdmJquHUy1Lrkqb", {}, None, proven=False),
 )
 
-UNKNOWN: Final = Program("unknown", "", ANY, read_closed)
-"""Whatever a router calls that is not in the table, judged by what moved."""
+ROUTERS: Final = {
+    "JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB": "jupiter_v4",
+    "JUP3c2Uh3WA4Ng34tw6kPd2G4C5BB21Xo36Je1s32Ph": "jupiter_v3",
+    "JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo": "jupiter_v2",
+    "Sett1erwx2eqT5A8uvu8GBxDFT2W5TNnhirL7hLmb8m": "0x_settler",
+    "REALp6iMBDTctQqpmhBo4PumwJGcybbnDpxtax3ara3": "byreal_router",
+    "GMGNreQcJFufBiCTLDBgKhYEfEe9B454UjpDr5CaSLA1": "gmgn_2",
+    "AveaiuA1emN71q9mS2QQ9BEWNAAHmp8sHSvwLFHQjufM": "ave",
+    "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1": "bloom",
+    "BANANAjs7FJiPQqJTGFzkZJndT9o7UmKiYYGaJz6frGu": "banana_gun",
+    "MaestroAAe9ge5HTc64VbBQZ6fP77pwvrhM8i1XWSAx": "maestro",
+    "minTcHYRLVPubRK8nt6sqe2ZpWrGDLQoNLipDJCGocY": "mintech",
+    "NinafKYvKDCH26v6uEpfDjyuDjjpbdfhiPjrJV6FTFs": "nina",
+    "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv": "prism",
+}
+"""Routers and bots by address, for people to read: what they call is recognised by itself."""
+
+UNLISTED: Final = Program("unlisted", "", ANY, read_closed)
+"""A program that is not in the table, judged by what moved: see `recognition`."""
 
 BY_ADDRESS: Final = {program.address: program for program in TABLE}
 

@@ -129,7 +129,7 @@ def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccou
             call.inner,
             0,
             call.program.name,
-            curve,
+            curve or mint,  # which has one curve
             *received,
             *paid,
             signer,

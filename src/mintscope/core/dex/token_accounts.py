@@ -105,6 +105,16 @@ class TokenAccounts:
         except Unreadable:
             return ()
 
+    def owner(self, account: int) -> str:
+        """Return who owns token *account*; its own address if nothing tells."""
+        balance = self.book.get(account)
+        return (balance and balance.owner) or self.key(account)
+
+    def mint(self, account: int) -> str | None:
+        """Return the mint of token *account*, None if nothing tells."""
+        balance = self.book.get(account)
+        return None if balance is None else balance.mint
+
     def decimals(self, mint: str) -> int | None:
         """Return the decimals of *mint*, None where nothing in the transaction tells."""
         known = DECIMALS.get(mint)

@@ -2,6 +2,8 @@
 
 A transfer belongs to the innermost DEX above it.  Directly under a router it
 belongs to none: commissions, tips and the user's own deposits pass there.
+Programs that the table does not list have calls, too, unless a listed DEX
+called them: `recognition` decides whether one of them exchanged.
 Below a transfer of Token-2022 runs the hook of its mint: a program of the
 issuer, whose own transfers belong to none either.
 """
@@ -13,7 +15,7 @@ from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Program
-from mintscope.core.dex.programs import TABLE, UNKNOWN
+from mintscope.core.dex.programs import TABLE, UNLISTED
 from mintscope.core.dex.token_accounts import ASSOCIATED, SPL, SPL_2022, SYSTEM
 
 
@@ -70,14 +72,23 @@ def calls(
         for position, instruction in enumerate(outer):
             role = roles[instruction.program_id_index]
             call = None
-            if isinstance(role, Program) and role.read is not None:
-                call = Call(role, instruction, position, -1)
+            if isinstance(role, Program):
+                if role.read is not None:
+                    call = Call(role, instruction, position, -1)
+                    found.append(call)
+            elif role is None and position in inner and has_heights(inner[position]):
+                call = Call(UNLISTED, instruction, position, -1)
                 found.append(call)
             if position in inner:
                 _descend(inner[position], position, (TOP, role, call), roles, found)
     except IndexError:
         raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
     return found
+
+
+def has_heights(instructions: Sequence[Instruction]) -> bool:
+    """Return whether *instructions* tell what called them; data from before 2023 does not."""
+    return bool(instructions) and instructions[0].stack_height is not None
 
 
 def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in locals
@@ -105,8 +116,12 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
             if call is not None:
                 call.tokens.append(instruction)
         elif role is None:
-            if isinstance(program, Program) and program.read is None and at == height + 1:
-                program, call = UNKNOWN, Call(UNKNOWN, instruction, outer, position)
+            # Below a listed DEX it works for that one; below a transfer it is a hook.
+            is_free = call is None or call.program is UNLISTED
+            if is_free and program is not TOKEN_2022 and instruction.stack_height is not None:
+                below_router = isinstance(program, Program) and program.read is None
+                program = None
+                call = Call(UNLISTED, instruction, outer, position, below_router=below_router)
                 found.append(call)
                 height = at
                 frames.append((height, program, call))

@@ -4,21 +4,35 @@ Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
 """
 
-from typing import Final, TypeAlias
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeAlias
 
+from mintscope.base.solana import WSOL
 from mintscope.core.dex import events
 from mintscope.core.dex.base58 import data_of
-from mintscope.core.dex.moves import PARTIES, Move, moves
+from mintscope.core.dex.events import U64
+from mintscope.core.dex.moves import PARTIES, SHAPES, SYSTEM_TRANSFER, Move, moves
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
 from mintscope.core.dex.token_accounts import TokenAccounts, address
 from mintscope.core.market.swap import Swap
 
+MINT_TO: Final = frozenset({b"\x07", b"\x0e"})  # and checked
 SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
 U64_MAX: Final = 2**64 - 1
+BETWEEN_VAULTS: Final = "+"
 
 Exchange: TypeAlias = tuple[str, int, str, int]
 """Mint and amount received, mint and amount paid."""
+
+
+class Flow(NamedTuple):
+    """A transfer between two accounts, by their indices; *mint* None if the transfer has none."""
+
+    source: int
+    target: int
+    mint: str | None
+    amount: int
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
@@ -33,7 +47,8 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
         return _each(call, moved, token_accounts)
     swaps = []
     for number, leg in enumerate(legs):
-        flow = flow_of(moved, _owners(call, leg, token_accounts))
+        owners = _owners(call, leg, token_accounts)
+        flow = flow_of(moved, owners)
         exchange = exchange_of(flow)
         if exchange is not None:
             pool = (
@@ -41,7 +56,9 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
                 if leg.pool is None
                 else token_accounts.key(call.instruction.accounts[leg.pool])
             )
-            swaps.append(swap_of(call, exchange, moved, token_accounts, leg=number, pool=pool))
+            swaps.append(
+                swap_of(call, exchange, moved, token_accounts, leg=number, pool=pool, owners=owners)
+            )
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         # else the transfers were of nothing, and nothing was traded
@@ -56,21 +73,27 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
 
     One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
     """
-    if len(call.tokens) + len(call.lamports) < PARTIES or changes_supply(call):
+    if len(call.tokens) + len(call.lamports) < PARTIES:
         return []
-    exchange = None
+    exchange: Exchange | None = None
+    owners: tuple[str, ...] = ()
     moved = moves(call, token_accounts)
-    if legs:
-        exchange = exchange_of(flow_of(moved, _owners(call, legs[0], token_accounts)))
+    leg = legs[0] if legs and len(call.instruction.accounts) >= legs[0].size else None
+    if leg is not None and (leg.owners or leg.vaults):
+        owners = _owners(call, leg, token_accounts)
+        exchange = exchange_of(flow_of(moved, owners))
+    trader = None
     if exchange is None:
         token_accounts.complete()
         moved = moves(call, token_accounts)
-        exchange = _opposite(moved, token_accounts)
-    if exchange is None:
+        owners = ()
+        trader, exchange = _opposite(moved, token_accounts)
+    if exchange is None or makes_shares(call, exchange, token_accounts, trader):
         return []
-    at = legs[0].pool if legs else None
-    pool = None if at is None else token_accounts.key(call.instruction.accounts[at])
-    return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=pool)]
+    pool = None
+    if leg is not None and leg.pool is not None:
+        pool = token_accounts.key(call.instruction.accounts[leg.pool])
+    return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=pool, owners=owners)]
 
 
 def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, ...]:
@@ -81,6 +104,8 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
     if call.program.authority is not None:
         return (call.program.authority,)
     key, owners = token_accounts.key, leg.owners
+    if leg.vaults:
+        return tuple([token_accounts.owner(accounts[vault]) for vault in leg.vaults])
     if len(owners) == 1:  # most pools own their vaults
         return (key(accounts[owners[0]]),)
     return tuple([key(accounts[owner]) for owner in owners])
@@ -129,19 +154,22 @@ def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[
     ]
 
 
-def _opposite(moved: list[Move], token_accounts: TokenAccounts) -> Exchange | None:
-    """Return the side that is not the trader's, where the owner of the vaults is not known."""
+def _opposite(
+    moved: list[Move], token_accounts: TokenAccounts
+) -> tuple[str | None, Exchange | None]:
+    """Return who trades, and the other side, where the owner of the vaults is not known."""
     exchanges = exchanges_of(moved)
     if not exchanges:
-        return None
-    received, gained, paid, lost = exchanges.pop(_initiator(exchanges, token_accounts))
+        return None, None
+    trader = _initiator(exchanges, token_accounts)
+    received, gained, paid, lost = exchanges.pop(trader)
     match list(exchanges.values()):
         case []:
-            return paid, lost, received, gained
+            return trader, (paid, lost, received, gained)
         case [pool]:
-            return pool
+            return trader, pool
         case _:
-            return None
+            return trader, None
 
 
 def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
@@ -170,6 +198,31 @@ def changes_supply(call: Call) -> bool:
     return any(data_of(token)[:1] in SUPPLY for token in call.tokens)
 
 
+def makes_shares(
+    call: Call, exchange: Exchange, token_accounts: TokenAccounts, trader: str | None
+) -> bool:
+    """Return whether *call* was a deposit or a withdrawal: tokens were destroyed, or made.
+
+    Tokens of a third mint made for another owner than the *trader* are the fee of the owner.
+    trader   None: each signer
+    """
+    traders = token_accounts.signers if trader is None else (trader, *token_accounts.signers)
+    for token in call.tokens:
+        head = data_of(token)[:1]
+        if head not in SUPPLY:
+            continue
+        accounts = token.accounts
+        if head not in MINT_TO or len(accounts) < PARTIES:
+            return True
+        mint, target = token_accounts.key(accounts[0]), accounts[1]
+        is_known = token_accounts.mint(target) is not None
+        if mint in (exchange[0], exchange[2]) or not is_known:
+            return True
+        if token_accounts.owner(target) in traders:
+            return True
+    return False
+
+
 def swap_of(  # noqa: PLR0913 - where, what and who
     call: Call,
     exchange: Exchange,
@@ -178,11 +231,20 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     *,
     leg: int,
     pool: str | None,
+    owners: tuple[str, ...] = (),
 ) -> Swap:
-    """Return *exchange* as a swap of *call*.  Raises Unreadable for amounts beyond a u64."""
+    """Return *exchange* as a swap of *call*.
+
+    pool      None: its two vaults name it
+    owners    of the vaults; none: all but the trader may own them
+    Raises Unreadable for amounts beyond a u64.
+    """
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
+    trader = _trader(exchange, moved, token_accounts)
+    if pool is None:
+        pool = vault_pair(call, (received, paid), token_accounts, owners=owners, trader=trader)
     return Swap(
         token_accounts.signature,
         token_accounts.index,
@@ -197,5 +259,61 @@ def swap_of(  # noqa: PLR0913 - where, what and who
         address(paid),
         lost,
         token_accounts.decimals(paid),
-        _trader(exchange, moved, token_accounts),
+        trader,
     )
+
+
+def vault_pair(
+    call: Call,
+    mints: tuple[str, str],
+    token_accounts: TokenAccounts,
+    *,
+    owners: tuple[str, ...],
+    trader: str,
+) -> str:
+    """Return the vaults of *call* through which most of each mint moved.
+
+    mints     the one received and the one paid
+    owners    of the vaults; none: all but the *trader* may own them
+    Two mints stand for the pool if no account can be told from the trader's.
+    """
+    received, paid = mints
+    vaults: dict[str, dict[int, int]] = {received: {}, paid: {}}
+
+    def count(account: int, mint: str, amount: int) -> None:
+        owner = token_accounts.owner(account)
+        if owner in owners or (not owners and owner != trader):
+            vaults[mint][account] = vaults[mint].get(account, 0) + amount
+
+    for flow in _flows(call, token_accounts):
+        if flow.mint in (received, None):
+            count(flow.target, received, flow.amount)
+        if flow.mint in (paid, None):
+            count(flow.source, paid, flow.amount)
+    names = [
+        token_accounts.key(max(of_mint, key=lambda account: (of_mint[account], account)))
+        if of_mint
+        else mint
+        for mint, of_mint in vaults.items()
+    ]
+    return BETWEEN_VAULTS.join(sorted(names))
+
+
+def _flows(call: Call, token_accounts: TokenAccounts) -> Iterator[Flow]:
+    """Yield what moved under *call*, which `moves` has read before, so that all is in its form."""
+    for token in call.tokens:
+        data = data_of(token)
+        shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
+        if shape is not None:
+            _, to, at = shape
+            (amount,) = U64(data, at)
+            source, target = token.accounts[0], token.accounts[to]
+            mint = token_accounts.key(token.accounts[1]) if to > 1 else None
+            for account in (source, target):
+                mint = mint or token_accounts.mint(account)
+            yield Flow(source, target, mint, amount)
+    for instruction in call.lamports:
+        data = data_of(instruction)
+        if data[:4] == SYSTEM_TRANSFER and len(instruction.accounts) >= PARTIES:
+            source, target = instruction.accounts[:PARTIES]
+            yield Flow(source, target, WSOL, int.from_bytes(data[4:12], "little"))

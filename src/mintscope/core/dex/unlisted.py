@@ -4,7 +4,7 @@ A program that publishes its swaps is read by its event, whatever the instructio
 Of the others, one that gave one mint for another is reported, for a person to look at.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from based58 import b58encode
 
@@ -13,7 +13,7 @@ from mintscope.base.solana import STABLES, WSOL
 from mintscope.core.dex import base58, events, pumpfun
 from mintscope.core.dex.events import FIELDS_AT, u64
 from mintscope.core.dex.moves import PARTIES, moves
-from mintscope.core.dex.outcome import Moved, QuarantineReason, Unlisted, Unreadable
+from mintscope.core.dex.outcome import Moved, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.dex.transfers import (
@@ -39,22 +39,11 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     exchanged = _exchanged(call, token_accounts)
     if exchanged:
         head = base58.head(call.instruction.data).hex()
-        raise Unreadable(QuarantineReason.UNKNOWN_INSTRUCTION, head, _moved(exchanged))
+        raise Unreadable(QuarantineReason.UNKNOWN_INSTRUCTION, head, moved_of(exchanged))
     return []
 
 
-def swaps_of(
-    call: Call, swaps: Iterable[Swap], token_accounts: TokenAccounts
-) -> Iterator[Unlisted]:
-    """Yield *swaps* of *call*, whose program the table does not list, with what names it."""
-    address = token_accounts.key(call.instruction.program_id_index)
-    head = base58.head(call.instruction.data).hex()
-    for swap in swaps:
-        exchange = swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
-        yield Unlisted(swap.signature, address, head, _moved([exchange]))
-
-
-def _moved(exchanges: Iterable[Exchange]) -> Moved | None:
+def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
     """Return the most SOL or dollars that one of *exchanges* moved, None where it was neither."""
     sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
     quotes = [Moved(mint, amount) for mint, amount in sides if mint in STABLES or mint == WSOL]
@@ -64,8 +53,8 @@ def _moved(exchanges: Iterable[Exchange]) -> Moved | None:
 def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
     """Return the SOL or dollars that a call exchanged which could not be read, if that is known."""
     try:
-        moved = _moved(exchanges_of(moves(call, token_accounts)).values())
-        return moved or _moved(_exchanged(call, token_accounts))
+        moved = moved_of(exchanges_of(moves(call, token_accounts)).values())
+        return moved or moved_of(_exchanged(call, token_accounts))
     except Unreadable:
         return None
 

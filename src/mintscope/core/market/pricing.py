@@ -99,7 +99,7 @@ def sol_usd_samples(
             continue
         price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
         if RATE_MIN <= price <= RATE_MAX:
-            found.append((price, lamports, _pool(swap)))
+            found.append((price, lamports, swap.pool))
     return tuple(
         (price, lamports)
         for price, lamports, pool in found
@@ -169,7 +169,7 @@ def price_slot(
             continue
         if (swap.transaction_index, seen.base, swap.signer) in wash:
             volume = 0
-        price, pool = _price(seen, rate.usd, quotes), _pool(swap)
+        price, pool = _price(seen, rate.usd, quotes), swap.pool
         usd, sol = (None, None) if isinstance(price, Unpriced) else price
         offered = None
         if isinstance(price, Unpriced):
@@ -214,10 +214,6 @@ def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
 def _quote_decimals(seen: Oriented) -> int | None:
     """Return the decimals of the quote; None if it is another token and nothing tells them."""
     return QUOTE_DECIMALS.get(seen.quote_kind, seen.quote_decimals)
-
-
-def _pool(swap: Swap) -> str:
-    return swap.pool or swap.program
 
 
 def _position(swap: Swap) -> tuple[int, int, int, int]:

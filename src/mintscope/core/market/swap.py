@@ -9,12 +9,25 @@ from typing import NamedTuple
 from mintscope.base.primitives import Mint, Signature
 
 
+class RecognisedBy(StrEnum):
+    """How a swap was found.
+
+    TABLE       by an instruction of a program that the decoder knows
+    TRANSFERS   by what moved under a program that it does not know
+    """
+
+    TABLE = "table"
+    TRANSFERS = "transfers"
+
+
 class Swap(NamedTuple):
     """What moved in one pool, in raw integer units of the two mints.
 
     Order   (transaction_index, outer, inner, leg) within a block; inner is -1
             for a top-level instruction, leg counts pools under one instruction
     Side    in_ is what the pool received, out_ what it paid
+    program the short name of the table; the address of a program that is not in it
+    pool    the address that names the pool, or its two vaults, sorted, with `+` between
     """
 
     signature: Signature
@@ -23,7 +36,7 @@ class Swap(NamedTuple):
     inner: int
     leg: int
     program: str
-    pool: str | None
+    pool: str
     in_mint: Mint
     in_amount: int
     in_decimals: int | None
@@ -31,6 +44,7 @@ class Swap(NamedTuple):
     out_amount: int
     out_decimals: int | None
     signer: str
+    recognised_by: RecognisedBy = RecognisedBy.TABLE
 
 
 class QuoteKind(StrEnum):

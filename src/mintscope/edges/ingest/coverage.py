@@ -8,10 +8,9 @@ from mintscope.base.metrics import EXCHANGED_USD, EXCHANGES
 from mintscope.base.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint
 from mintscope.base.solana import STABLES, WSOL
 from mintscope.core.dex.outcome import Decoded, Moved
-from mintscope.core.dex.programs import UNKNOWN
 from mintscope.core.market.coverage import OTHER, READ, UNLISTED, SlotCoverage, Tally
 from mintscope.core.market.log import SlotHeader
-from mintscope.core.market.swap import Swap
+from mintscope.core.market.swap import RecognisedBy, Swap
 
 LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
 # More than one call can move: a mistake, or tokens that are none.
@@ -75,7 +74,7 @@ def _add_swaps(
     """Add the calls of *swaps*, of which several legs are one."""
     before = None
     for swap in swaps:
-        if swap.program == UNKNOWN.name:
+        if swap.recognised_by is RecognisedBy.TRANSFERS:
             continue  # by its address, in Decoded.unlisted
         sums = calls[swap.program, READ]
         value = values.amount(swap.out_mint, swap.out_amount)

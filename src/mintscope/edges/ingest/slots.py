@@ -17,17 +17,19 @@ from mintscope.base.metrics import (
     UNPRICED,
 )
 from mintscope.base.pace import Pace, PaceMeter
-from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.primitives import MINT_LENGTH_MIN, Slot, UnixS
 from mintscope.base.solana import WSOL, Block, Finalized, Gap, Tip, Update
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex.decode import NO_PROGRAM
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason
+from mintscope.core.dex.programs import UNLISTED
 from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import QuoteMints, Quotes
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
+from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage
 from mintscope.edges.ingest.kinds import Kinds
 
@@ -160,12 +162,13 @@ class Slots:
         except Exception:
             log.exception("decoder_failed", slot=block.slot)
             decoded = self._read_one_by_one(block)
-        for program, count in Counter(swap.program for swap in decoded.swaps).items():
+        for program, count in Counter(map(_label, decoded.swaps)).items():
             SWAPS.labels(program).inc(count)
         for one in decoded.quarantined:
-            QUARANTINED.labels(one.program, one.reason).inc()
+            program = _name(one.program)
+            QUARANTINED.labels(program, one.reason).inc()
             if one.head:
-                self._count_unknown(one.program, one.head)
+                self._count_unknown(program, one.head)
         return decoded
 
     def _count_unknown(self, program: str, discriminator: str) -> None:
@@ -201,6 +204,16 @@ def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
         Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
         for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]
     ]
+
+
+def _label(swap: Swap) -> str:
+    """Return the program of *swap* as a label: anyone can make any number of programs."""
+    return swap.program if swap.recognised_by is RecognisedBy.TABLE else UNLISTED.name
+
+
+def _name(program: str) -> str:
+    """Return *program* as a label: an address is one of any number that strangers make."""
+    return program if len(program) < MINT_LENGTH_MIN else UNLISTED.name
 
 
 def _at_once(decode: Decode) -> DecodeBlock:

@@ -1,0 +1,155 @@
+"""Exchanges of programs that the table does not list, recognised by their vaults.
+
+A call is an exchange if a trader gave one mint to an account and got another from an account of
+the same owner, and that owner did not sign the transaction: its tokens moved by the program's own
+authority.  What called the program does not matter, and no list of programs is asked.
+
+Not exchanges
+    Deposits and withdrawals   both mints go one way, or tokens of a share are made for the trader
+                               or destroyed; shares made for another owner are a fee (SPL
+                               token-swap mints its owner's fee)
+    Routers                    what they call has exchanged: their own transfers pass it on
+    Lending, perpetuals        what is paid out comes from another program that keeps it: only
+                               transfers that the program itself made count
+    Orders, airdrops, loans    one mint moves, or no owner both gains and pays
+    Trades between two people  both sides signed
+
+Directly below a router of the table a call is believed with less: what moved in programs that it
+called counts, too, and the trader's side alone decides if no owner stands on the other.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from mintscope.core.dex import base58, batch
+from mintscope.core.dex.moves import PARTIES, Move, moves
+from mintscope.core.dex.outcome import QuarantineReason, Unlisted, Unreadable
+from mintscope.core.dex.program import Call
+from mintscope.core.dex.programs import UNLISTED
+from mintscope.core.dex.token_accounts import TokenAccounts
+from mintscope.core.dex.transfers import (
+    Exchange,
+    exchanges_of,
+    makes_shares,
+    read_closed,
+    swap_of,
+)
+from mintscope.core.dex.unlisted import moved_of
+from mintscope.core.market.swap import RecognisedBy, Swap
+
+
+def recognise(
+    calls: Sequence[Call], found: list[list[Swap]], token_accounts: TokenAccounts
+) -> Iterator[tuple[Call, Unreadable]]:
+    """Enter into *found* the swaps of the unlisted programs among *calls*, innermost first.
+
+    found   the swaps of each call; those of listed programs are there already
+    Yields calls in which a signer exchanged tokens in a way that is not understood.
+    """
+    for number in reversed(range(len(calls))):
+        call = calls[number]
+        if call.program is not UNLISTED or (len(call.tokens) < PARTIES and not call.below_router):
+            continue
+        inside = range(number + 1, _end(calls, number))
+        if any(found[n] for n in inside):
+            continue
+        if call.below_router:
+            _take_in(call, [calls[n] for n in inside if calls[n].program is UNLISTED])
+        if len(call.tokens) + len(call.lamports) < PARTIES:
+            continue
+        try:
+            call.tokens = batch.expand(call.tokens)
+            swaps = read_closed(call, (), token_accounts) if call.below_router else []
+            found[number] = [
+                swap._replace(
+                    program=token_accounts.key(call.instruction.program_id_index),
+                    recognised_by=RecognisedBy.TRANSFERS,
+                )
+                for swap in swaps or _read(call, token_accounts)
+            ]
+        except Unreadable as unreadable:
+            if unreadable.reason is QuarantineReason.UNKNOWN_EXCHANGE:
+                yield call, unreadable
+            # Else what moved is no exchange that we know of: a program of any kind.
+
+
+def _take_in(call: Call, inner: Sequence[Call]) -> None:
+    """Count what moved under *inner* calls, which did not exchange, as moved under *call*."""
+    for one in inner:
+        call.tokens = [*call.tokens, *one.tokens]
+        call.lamports = [*call.lamports, *one.lamports]
+        call.token_2022 = call.token_2022 or one.token_2022
+
+
+def described(
+    call: Call, swaps: Sequence[Swap], token_accounts: TokenAccounts
+) -> Iterator[Unlisted]:
+    """Yield *swaps* of *call*, whose program the table does not list, with what names it."""
+    address = token_accounts.key(call.instruction.program_id_index)
+    head = base58.head(call.instruction.data).hex()
+    for swap in swaps:
+        exchange = swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
+        yield Unlisted(swap.signature, address, head, moved_of([exchange]))
+
+
+def _end(calls: Sequence[Call], number: int) -> int:
+    """Return the number behind the last call that ran inside call *number*."""
+    call = calls[number]
+    height = 1 if call.inner < 0 else call.instruction.stack_height or 0
+    for n in range(number + 1, len(calls)):
+        other = calls[n]
+        if other.outer != call.outer:
+            return n
+        deeper = other.instruction.stack_height
+        if deeper is not None and deeper <= height:
+            return n
+    return len(calls)
+
+
+def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swap of *call* if its vaults show one.
+
+    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show it.
+    """
+    if len(call.tokens) < PARTIES:
+        return []
+    token_accounts.complete()
+    moved = moves(
+        Call(call.program, call.instruction, call.outer, call.inner, call.tokens), token_accounts
+    )
+    exchanges = exchanges_of(moved)
+    if not exchanges:
+        return []
+    sides = _sides(exchanges, moved, token_accounts)
+    if sides is None:
+        traded = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
+        if traded and not makes_shares(call, traded[0], token_accounts, None):
+            head = base58.head(call.instruction.data).hex()
+            raise Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved_of(traded))
+        return []
+    trader, owner = sides
+    exchange = exchanges[owner]
+    if makes_shares(call, exchange, token_accounts, trader):
+        return []
+    return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=None, owners=(owner,))]
+
+
+def _sides(
+    exchanges: dict[str, Exchange], moved: Sequence[Move], token_accounts: TokenAccounts
+) -> tuple[str, str] | None:
+    """Return who traded and who owns the vaults; None unless it is one of each."""
+    signers = token_accounts.signers
+    pairs = [
+        (trader, owner)
+        for trader, (taken, _, given, _) in exchanges.items()
+        for owner, (received, _, paid, _) in exchanges.items()
+        if owner not in signers and taken == paid and given == received
+    ]
+    signed = [pair for pair in pairs if pair[0] in signers]
+    if len(signed) == 1:
+        return signed[0]
+    if signed or not pairs:
+        return None
+    # A router's own account trades: it pays first, and the vaults answer.
+    first = next(source for source, *_ in moved if source in exchanges)
+    mirrored = [pair for pair in pairs if pair[0] == first]
+    return mirrored[0] if len(mirrored) == 1 else None
