@@ -79,6 +79,9 @@ RPC_REQUESTS: Final = Counter(
 STREAM_ENDS: Final = Counter(
     "mintscope_stream_ends_total", "Subscriptions to a stream that ended", ["reason"]
 )
+SOURCE_STALLS: Final = Counter(
+    "mintscope_source_stalls_total", "Times the source gave nothing while the chain went on"
+)
 OPEN_STREAMS: Final = SetGauge("mintscope_open_streams", "Streams of clients that are open")
 STREAMS_ENDED: Final = Counter(
     "mintscope_streams_ended_total", "Streams of clients that ended", ["reason"]

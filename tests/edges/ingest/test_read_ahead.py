@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mintscope.base.primitives import Slot
-from mintscope.base.solana import Block, Update
+from mintscope.base.solana import Block, SourceError, Update
 from mintscope.edges.ingest.read_ahead import UPDATES_MAX, read_ahead
 from mintscope.edges.sources.window import Answer, Window
 
@@ -60,6 +60,20 @@ async def test_what_came_before_a_failure_is_taken_first() -> None:
         await turns()
         assert len(await ahead.take()) == 1
         with pytest.raises(ValueError, match="the source broke"):
+            await ahead.take()
+
+
+async def test_a_source_that_is_cancelled_from_inside_has_failed() -> None:
+    """Else the one that takes the updates waits for ever."""
+
+    async def updates() -> AsyncIterator[Update]:
+        yield block(1, 1)
+        raise asyncio.CancelledError
+
+    async with read_ahead(updates()) as ahead, asyncio.timeout(10):
+        await turns()
+        assert len(await ahead.take()) == 1
+        with pytest.raises(SourceError, match="cancelled from inside"):
             await ahead.take()
 
 

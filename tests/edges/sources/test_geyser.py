@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import Final, NoReturn, get_args
+from typing import Any, Final, NoReturn, get_args
 
 import httpx
 import pytest
 import uvicorn
+from structlog.testing import capture_logs
 
 from mintscope.base.clock import Clock, ManualClock, SystemClock
 from mintscope.base.primitives import Mint, Slot, UnixMs
@@ -36,6 +37,7 @@ from mintscope.edges.sources.geyser.stream import (
 )
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, Unreachable
+from mintscope.edges.sources.watchdog import WatchedSource
 from mintscope.edges.sources.wire import Absence
 from support.oracles.devchain_blocks import NOW
 from support.oracles.market_file import kept
@@ -280,17 +282,86 @@ async def test_what_no_repairer_gives_in_time_is_given_up_while_the_stream_goes_
     clock = ManualClock(UnixMs(0))
     stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
     node = StreamedNode(stream, Away(), clock, poll_s=0.01, gap_after_s=60)
-    stream.is_live = True
+    stream.note_block()
     for _ in range(2):
         with pytest.raises(Unreachable):
             await node.block(Slot(7), Commitment.CONFIRMED)
     clock.advance(61_000)
+    stream.note_block()
     given_up = await node.block(Slot(7), Commitment.CONFIRMED)
-    stream.is_live = False
+    stream.note_end()
 
     assert given_up == Missing(slot=Slot(7), absence=Absence.PURGED)
     with pytest.raises(Unreachable):
         await node.block(Slot(7), Commitment.CONFIRMED)
+
+
+class HangingOnce:
+    """A repairer that never answers when it is asked for *slot* first, as one without a timeout."""
+
+    def __init__(self, node: Rpc, slot: Slot) -> None:
+        self._node = node
+        self._slot = slot
+        self.has_hung = False
+
+    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
+        if slot == self._slot and not self.has_hung:
+            self.has_hung = True
+            await asyncio.Event().wait()
+        return await self._node.block(slot, commitment)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
+async def test_a_source_that_hangs_in_any_call_goes_on() -> None:
+    """The stream does not give one block, and what is asked for it instead never answers."""
+    async with served() as at:
+        for _ in range(8):
+            at.chain.tick()
+        slots = at.chain.blockstore.slots
+        repairer = HangingOnce(at.rpc, slots[4])
+        source = GeyserSource([at.endpoint], [], repairer, FIRST, clock=SystemClock())
+        watched = WatchedSource(
+            source=source, node=repairer, clock=SystemClock(), stall_after_s=0.3
+        )
+        delivered: list[Slot] = []
+        with capture_logs() as logs:
+            async with asyncio.timeout(30), aclosing(watched.updates(None)) as updates:
+                async for update in updates:
+                    if isinstance(update, Block):
+                        delivered.append(update.slot)
+                    if delivered[-1] == slots[-2]:
+                        break
+
+        assert repairer.has_hung
+        assert delivered == list(slots[:-1])
+        assert [one["slot"] for one in logs if one["event"] == "source_stalled"] == [slots[3]]
+
+
+async def test_a_session_that_hangs_is_not_waited_for() -> None:
+    """Whatever call it hangs in: a stream without blocks is no source of the newest slot."""
+    clock = ManualClock(UnixMs(0))
+    stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
+    node = StreamedNode(stream, Ahead(), clock, poll_s=0.01, gap_after_s=60)
+    stream.shelf.newest = Slot(7)
+    stream.note_block()
+    before = await node.slot(Commitment.CONFIRMED)
+    clock.advance(6_000)
+
+    assert before == 7
+    assert not stream.is_live
+    assert await node.slot(Commitment.CONFIRMED) == 100
+
+
+class Ahead:
+    """A repairer at slot 100."""
+
+    async def slot(self, _: Commitment) -> Slot:
+        return Slot(100)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        pytest.fail(f"expected to be asked for a slot; was {name}")
 
 
 def stream_of(endpoints: Sequence[GeyserEndpoint], programs: Sequence[str], clock: Clock) -> Stream:

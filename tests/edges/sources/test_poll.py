@@ -276,6 +276,27 @@ async def test_a_chain_no_listing_names_at_all_is_found_from_its_head() -> None:
     assert consumer.gaps == []
 
 
+async def test_a_block_in_hand_whose_parent_died_is_asked_for_again() -> None:
+    """Both died in a fork after the block was read and before its parent was."""
+    node = node_of(8, final_lag=8)
+    node.unfetchable = {6: -32004}
+    died = node.blocks[6].slot
+
+    def happen() -> None:
+        asked = [params[0] for method, params in node.requests if method == "getBlock"]
+        if asked.count(died) == 2 and node.unfetchable:
+            node.unfetchable.clear()
+            node.fork(depth=2, count=3, skip=4)
+            node.finalize()
+
+    node.on_request = happen
+    consumer = await follow(node)
+
+    assert consumer.chain == whole(node)
+    assert consumer.gaps == []
+    assert node.clock.monotonic_s() < 30
+
+
 async def test_a_block_that_never_comes_is_given_up_after_a_while() -> None:
     node = node_of(30)
     node.unfetchable = {12: -32007, 13: -32004}

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
-from mintscope.base.solana import Block, Update
+from mintscope.base.solana import Block, SourceError, Update
 
 Offer: TypeAlias = Callable[[Block], None]
 
@@ -47,6 +47,12 @@ class ReadAhead:
                     self._changed.notify_all()
         except Exception as error:  # noqa: BLE001 - raised again where the updates are taken
             failure = error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Else the taker would wait for ever: nothing outside asked for the end.
+            failure = SourceError("the source was cancelled from inside")
         async with self._changed:
             self._has_ended, self._failure = True, failure
             self._changed.notify_all()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import structlog
@@ -28,7 +28,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A Source over JSON-RPC.  *progress* hears (slots done, slots in all) per block."""
+    """A Source over JSON-RPC.  *progress* hears (slots done, slots in all) per block.
+
+    owed_since   when each block that must exist was first asked for in vain; kept when it begins
+                 again, as `gap_after_s` is counted from then
+    """
 
     rpc: Node
     polling: Polling
@@ -36,6 +40,7 @@ class Poller:
     clock: Clock
     sleep: Sleep = asyncio.sleep
     progress: Progress | None = None
+    owed_since: dict[Slot, float] = field(default_factory=dict)
 
     async def genesis_hash(self) -> str | None:
         """Return the node's; None if it refuses to tell.  An unreachable node is waited for."""
@@ -59,7 +64,14 @@ class Poller:
         lineage, missed = await self._begin(after, patience)
         if missed is not None:
             yield missed
-        walk = Walk(self.rpc, lineage, self.polling, clock=self.clock, sleep=self.sleep)
+        walk = Walk(
+            self.rpc,
+            lineage,
+            self.polling,
+            clock=self.clock,
+            sleep=self.sleep,
+            owed_since=self.owed_since,
+        )
         start = lineage.tip.slot
         try:
             while True:

@@ -64,7 +64,7 @@ class Walk:
     head     the newest confirmed slot that the node named
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         rpc: Node,
         lineage: Lineage,
@@ -72,6 +72,7 @@ class Walk:
         *,
         clock: Clock,
         sleep: Sleep,
+        owed_since: dict[Slot, float] | None = None,
     ) -> None:
         self._rpc, self._polling = rpc, polling
         self._clock, self._sleep = clock, sleep
@@ -83,7 +84,8 @@ class Walk:
         self._planned_from = Slot(-2)
         self._ahead: asyncio.Task[list[Slot]] | None = None
         self._settling: asyncio.Task[Settled] | None = None
-        self._owed_since: dict[Slot, float] = {}
+        # Handed on from a following to the next: what is owed is not owed for longer by that.
+        self._owed_since = {} if owed_since is None else owed_since
 
     async def step(self) -> Sequence[Update]:
         """Do the next thing there is to do; return what came of it.
@@ -111,7 +113,7 @@ class Walk:
 
     async def close(self) -> None:
         """End everything that goes on."""
-        await self.reset()
+        await self._clear()
         settling, self._settling = self._settling, None
         await _end(settling)
 
@@ -122,8 +124,11 @@ class Walk:
 
     async def reset(self) -> None:
         """Forget what is planned and in flight."""
-        self._plan.clear()
         self._owed_since.clear()
+        await self._clear()
+
+    async def _clear(self) -> None:
+        self._plan.clear()
         ahead, self._ahead = self._ahead, None
         await _end(ahead)
         await self._window.clear()
@@ -237,12 +242,31 @@ class Walk:
         reason = await self._lost(missing, owed_since)
         if reason is None:
             await self._sleep(HOLE_PAUSE_S)
-            self._window.insert(missing.slot, self._plan)
+            if await self._is_owed_still(missing.slot):
+                self._window.insert(missing.slot, self._plan)
             return ()
         del self._owed_since[missing.slot]
         gap = Gap(Slot(self._lineage.tip.slot + 1), missing.slot, reason)
         self._lineage.skip_to(missing.slot)
         return (gap,)
+
+    async def _is_owed_still(self, slot: Slot) -> bool:
+        """Tell whether the node still has the block whose parent is at *slot*.
+
+        A block in hand may have died with its parent: without this, both are waited for in vain.
+        """
+        child = self._window.child_of(slot)
+        if child is None:
+            return False
+        header = await self._rpc.header(child.slot, self._finality.commitment(child.slot))
+        if not isinstance(header, Missing) and header.blockhash == child.blockhash:
+            return True
+        log.info("block_in_hand_died", slot=child.slot, parent_slot=slot)
+        self._owed_since.pop(slot, None)
+        self._owed_since.pop(child.slot, None)
+        self._window.drop(child.slot)
+        self._window.insert(child.slot, self._plan)  # another block may be there now
+        return False
 
     async def _lost(self, missing: Missing, owed_since: float) -> str | None:
         """Return why a block that must exist will never come, None while it still may."""

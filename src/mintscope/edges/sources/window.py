@@ -75,6 +75,11 @@ class Window:
         """Every slot asked for."""
         return self._tasks.keys()
 
+    def child_of(self, slot: Slot) -> Block | None:
+        """Return the lowest block in hand whose parent is at *slot*, if there is one."""
+        blocks = (_block(task) for _, task in sorted(self._tasks.items()))
+        return next((each for each in blocks if each and each.parent_slot == slot), None)
+
     def task(self, slot: Slot) -> asyncio.Task[Answer]:
         """Return the request for *slot*, to wait for it beside other things."""
         return self._tasks[slot]
@@ -116,10 +121,16 @@ class Window:
 
 def _size(task: asyncio.Task[Answer]) -> int:
     """Return the bytes of the block that came, 0 where none did."""
+    block = _block(task)
+    return 0 if block is None else block.size
+
+
+def _block(task: asyncio.Task[Answer]) -> Block | None:
+    """Return the block that came, None where none did."""
     if not task.done() or _has_failed(task):
-        return 0
+        return None
     answer = task.result()
-    return answer.size if isinstance(answer, Block) else 0
+    return answer if isinstance(answer, Block) else None
 
 
 def _has_failed(task: asyncio.Task[Answer]) -> bool:

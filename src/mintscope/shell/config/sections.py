@@ -40,6 +40,8 @@ class ChainConfig(Section):
     """Pause before the next request when there was no new block."""
     gap_after_s: values.Seconds = 120.0
     """How long to ask for a block that must exist before its slots are recorded as a gap."""
+    stall_after_s: values.Seconds = 30.0
+    """How long a source may give nothing while the node names newer slots; then it begins again."""
     max_gap_s: int = Field(default=86_400, ge=0)
     """A longer absence is not caught up but becomes a gap; 0: always caught up."""
     history_calls_per_s: float = Field(default=10, ge=0.1, le=10_000)

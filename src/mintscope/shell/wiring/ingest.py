@@ -24,6 +24,7 @@ from mintscope.edges.sources.files import FileSource, Progress
 from mintscope.edges.sources.node import Node, PreferredNodes
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
+from mintscope.edges.sources.watchdog import WatchedSource
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.sections import ChainConfig
@@ -172,9 +173,12 @@ async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIter
             # Only here: grpcio and protobuf are an extra that others need not have.
             from mintscope.shell.wiring.sources.stream import stream_of  # noqa: PLC0415 - see above
 
-            yield stream_of(config, node, polling, clock, progress)
+            source: Source = stream_of(config, node, polling, clock, progress)
         else:
-            yield Poller(node, polling, clock=clock, progress=progress)
+            source = Poller(node, polling, clock=clock, progress=progress)
+        yield WatchedSource(
+            source=source, node=node, clock=clock, stall_after_s=chain.stall_after_s
+        )
 
 
 @asynccontextmanager

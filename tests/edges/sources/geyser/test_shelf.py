@@ -45,6 +45,23 @@ def test_a_parent_of_another_fork_has_died() -> None:
     assert not shelf.passes_over(Slot(11))
 
 
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        (block(14, 10), ["10"]),
+        (block(14, 11), ["10", "11"]),
+        (block(14, 12), ["10", "11", "12"]),
+        (block(14, 12, parent_fork="b"), ["10", "11"]),
+        (block(12, 11), ["10", "11", "12"]),
+    ],
+)
+def test_a_block_of_another_source_drops_what_it_proves_dead(given: Block, left: list[str]) -> None:
+    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 11))
+    shelf.contradict(given)
+
+    assert held(shelf) == left
+
+
 def test_another_block_of_a_slot_takes_its_place_and_its_room() -> None:
     shelf = Shelf(bytes_max=10)
     shelf.add(block(10, 9), 4)

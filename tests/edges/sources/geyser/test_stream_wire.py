@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, NoReturn
 
 import grpc
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Slot
@@ -54,8 +56,17 @@ async def version(_request: Any, _context: Any) -> geyser_pb2.GetVersionResponse
     return geyser_pb2.GetVersionResponse(version="large")
 
 
+async def subscribe_barren(_requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Update]:
+    """Tell of slot after slot, and give no block."""
+    for slot in count(8):
+        update = Update()
+        update.slot.slot, update.slot.status = slot, geyser_pb2.SLOT_CONFIRMED
+        yield update
+        await asyncio.sleep(0.01)
+
+
 @asynccontextmanager
-async def served() -> AsyncGenerator[str, None]:
+async def served(subscribe: Any = subscribe) -> AsyncGenerator[str, None]:
     """Serve one block of 24 MB over TLS; yield the address."""
     server = grpc.aio.server()
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
@@ -102,6 +113,30 @@ async def test_a_block_larger_than_grpc_receives_by_itself_comes_over_tls() -> N
 
     assert block is not None
     assert block.blockhash == "7"
+
+
+async def test_a_server_that_tells_of_slots_and_gives_no_block_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mintscope.edges.sources.geyser.stream.CONNECT_S", 0.3)
+    async with served(subscribe_barren) as url:
+        clock = SystemClock()
+        stream = Stream(
+            endpoints(geyser(url)),
+            [],
+            believable=Believable(Away(), clock),
+            clock=clock,
+            watchdog_s=0.1,
+        )
+        with capture_logs() as logs:
+            running = asyncio.create_task(stream.run())
+            async with asyncio.timeout(TIMEOUT_S):
+                while not logs:  # noqa: ASYNC110 - a list of logs has no event
+                    await asyncio.sleep(0.01)
+            running.cancel()
+
+    assert logs[0]["reason"] == "barren"
+    assert not stream.is_live
 
 
 @pytest.mark.parametrize(("ca_file", "said"), [(CERTIFICATE, "large"), (None, None)])

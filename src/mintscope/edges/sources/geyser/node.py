@@ -95,6 +95,8 @@ class StreamedNode:
                 raise
             return Missing(slot=slot, absence=Absence.PURGED)
         self._failing_since_s.pop(slot, None)
+        if isinstance(answer, Block):
+            self._shelf.contradict(answer)  # else a dead block of the stream is given for ever
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:

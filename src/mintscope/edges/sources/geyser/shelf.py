@@ -54,6 +54,12 @@ class Shelf:
             self._drop(next(iter(self._held)))
         return True
 
+    def contradict(self, block: Block) -> None:
+        """Drop what *block*, which a node gave, proves to have died."""
+        held = self._held.get(block.slot)
+        if held is None or held.block.blockhash != block.blockhash:
+            self._drop_between(block)
+
     def kill(self, slot: Slot) -> None:
         """Drop the block at *slot*: the stream says that it died."""
         if slot in self._held:

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from mintscope.base.clock import Clock
+from mintscope.base.primitives import Slot
 from mintscope.base.solana import Tip, Update
 from mintscope.edges.sources.geyser.believable import Believable
 from mintscope.edges.sources.geyser.node import StreamedNode
@@ -31,6 +32,7 @@ class GeyserSource:
     clock: Clock
     watchdog_s: float = WATCHDOG_S
     progress: Progress | None = None
+    owed_since: dict[Slot, float] = field(default_factory=dict)
 
     async def genesis_hash(self) -> str | None:
         """Return the repairer's; None if it refuses to tell.  An unreachable one is waited for."""
@@ -54,7 +56,9 @@ class GeyserSource:
         )
         # The node itself waits for news, and for the pause while it polls.
         polling = replace(self.polling, poll_interval_ms=SHORTEST_MS)
-        poller = Poller(node, polling, clock=self.clock, progress=self.progress)
+        poller = Poller(
+            node, polling, clock=self.clock, progress=self.progress, owed_since=self.owed_since
+        )
         running = asyncio.create_task(stream.run())
         try:
             async with aclosing(poller.updates(after)) as updates:

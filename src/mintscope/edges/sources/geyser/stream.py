@@ -25,6 +25,8 @@ log = structlog.get_logger()
 MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 WATCHDOG_S: Final = 5.0
 CONNECT_S: Final = 10.0
+# A server that tells of slots and gives no block is left after so many watchdogs.
+BARREN_FACTOR: Final = 3
 KEEPALIVE_MS: Final = 10_000
 FILTER: Final = "mintscope"
 OPTIONS: Final = (
@@ -67,7 +69,6 @@ class StreamEnded(Exception):
 class Stream:
     """Keeps *shelf* filled while `run` runs; a session that names an absurd slot is ended.
 
-    is_live   a session is open and has told of a slot
     news      set whenever the shelf has a new block, or a session ends
     """
 
@@ -88,8 +89,28 @@ class Stream:
         self._watchdog_s = watchdog_s
         self._joined: set[GeyserEndpoint] = set()
         self.shelf = Shelf()
-        self.is_live = False
+        self._block_at_s: float | None = None
         self.news = asyncio.Event()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the session under way gave a block within the time of the watchdog.
+
+        A session that hangs, in whatever call, is not live: nothing waits for its blocks.
+        """
+        if self._block_at_s is None:
+            return False
+        return self._clock.monotonic_s() - self._block_at_s < self._watchdog_s
+
+    def note_block(self) -> None:
+        """Note that the session under way gave a block now."""
+        self._block_at_s = self._clock.monotonic_s()
+        self.news.set()
+
+    def note_end(self) -> None:
+        """Note that no session is under way."""
+        self._block_at_s = None
+        self.news.set()
 
     async def run(self) -> None:
         """Subscribe, and again when that ends, longer apart while nothing comes of it."""
@@ -107,8 +128,7 @@ class Stream:
                     "stream_ended", endpoint=endpoint.where, reason=end.reason, said=str(end)
                 )
             finally:
-                self.is_live = False
-                self.news.set()
+                self.note_end()
             has_served = self.shelf.newest > before
             vain = 0 if has_served else vain + 1
             # A server that cannot go back so far is asked for what is new: the rest is repaired.
@@ -134,11 +154,16 @@ class Stream:
                 )
         except grpc.aio.AioRpcError as error:
             code = error.code()
-            if code in TOO_MANY and not is_joined and not self.is_live:
+            if code in TOO_MANY and not is_joined and self._block_at_s is None:
                 self._joined.add(endpoint)
             raise StreamEnded(code.name.lower(), (error.details() or "")[:200]) from error
         except TimeoutError as error:
             raise StreamEnded("silent", f"no slot within {self._watchdog_s:g} s") from error
+        except asyncio.CancelledError as error:
+            if _is_asked_to_stop():
+                raise
+            # gRPC raises it, too, where a call ended by itself: unseen, it would end this task.
+            raise StreamEnded("cancelled", "the call was cancelled from inside") from error
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
             raise StreamEnded("closed", str(error)) from error
 
@@ -148,6 +173,8 @@ class Stream:
         assembler = Assembler(self.shelf, self._clock, is_joined=is_joined)
         self.shelf.begin_session()
         loop = asyncio.get_running_loop()
+        barren_s = self._watchdog_s * BARREN_FACTOR
+        block_due_s = loop.time() + max(CONNECT_S, barren_s)
         try:
             async with asyncio.timeout(max(CONNECT_S, self._watchdog_s)) as watchdog:
                 await call.write(request)
@@ -159,11 +186,13 @@ class Stream:
                         answer = geyser_pb2.SubscribeRequestPing(id=1)
                         await call.write(geyser_pb2.SubscribeRequest(ping=answer))
                     elif kind in {"slot", "block", "block_meta"}:
-                        self.is_live = True
                         watchdog.reschedule(loop.time() + self._watchdog_s)
                     if assembler.take(update):
                         CHAIN_SLOT.set(self.shelf.newest)
-                        self.news.set()
+                        self.note_block()
+                        block_due_s = loop.time() + barren_s
+                    elif loop.time() > block_due_s:
+                        raise StreamEnded("barren", f"slots, and no block within {barren_s:g} s")
         finally:
             with suppress(asyncio.InvalidStateError):
                 call.cancel()
@@ -193,6 +222,11 @@ def _channel(endpoint: GeyserEndpoint) -> grpc.aio.Channel:
         credentials = grpc.ssl_channel_credentials(root_certificates=endpoint.ca)
         return grpc.aio.secure_channel(target, credentials, options=OPTIONS)
     return grpc.aio.insecure_channel(target, options=OPTIONS)
+
+
+def _is_asked_to_stop() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _metadata(endpoint: GeyserEndpoint) -> tuple[tuple[str, str], ...]:
