@@ -20,7 +20,8 @@ STEPS: Final = 50
 ONE: Final = (
     '{"slot":%d,"t":%d,"signature":"%s","program":"pumpswap","pool":%s,"side":"%s",'
     '"tokenAmount":{"raw":"%d","decimal":%s},"quote":"%s",'
-    '"quoteAmount":{"raw":"%d","decimal":%s},"price":%s,"setsPrice":%s,"isFinal":%s}'
+    '"quoteAmount":{"raw":"%d","decimal":%s},"price":%s,"setsPrice":%s,"isFinal":%s,'
+    '"recognisedBy":"table"}'
 )
 DECIMALS: Final = {WSOL: 9, USDC: 6}
 

@@ -1,10 +1,13 @@
 """Programs and shapes that no recorded transaction shows, made from layouts and event bytes."""
 
+import hashlib
 import json
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import Decoded
@@ -13,6 +16,7 @@ from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,
     SELF_CALL,
+    SPL,
     SPL_2022,
     USDC,
     USER,
@@ -334,6 +338,35 @@ def test_an_unknown_program_is_an_amm_at_any_depth() -> None:
     assert amounts([swap]) == [(A, 100, B, 70)]
     assert (swap.program, swap.recognised_by) == (address("an unknown program"), "transfers")
     assert swap.pool == "+".join(sorted([address("vault a"), address("vault b")]))
+
+
+@pytest.mark.parametrize("word", ["stake", "deposit", "liquidate"])
+def test_an_instruction_that_names_a_stake_is_no_exchange(word: str) -> None:
+    """A stake that pays out its reward gives one mint for another out of one owner's accounts."""
+    head = hashlib.sha256(f"global:{word}".encode()).digest()[:8]
+    farm = Ix("an unknown program", ["x"], head, list(EXCHANGE))
+    tx = pool(users(Tx(farm)), ("vault a", A), ("vault b", B), owner="o")
+
+    assert decode(tx) == ([], [], [])
+
+
+@given(
+    gained=st.integers(0, 2**50), other=st.integers(0, 2**50), is_added=st.booleans(),
+    makes=st.booleans(),
+)  # fmt: skip
+def test_liquidity_that_is_added_or_removed_is_never_a_swap(
+    gained: int, other: int, *, is_added: bool, makes: bool
+) -> None:
+    """Any ratio, one side or both, with shares that are made or destroyed, or none."""
+    pairs = [("user a", "vault a", gained), ("user b", "vault b", other)]
+    tokens = [transfer(*((u, v) if is_added else (v, u)), n) for u, v, n in pairs]
+    if makes:
+        accounts = ["lp", "user lp", "o"] if is_added else ["user lp", "lp", USER]
+        tokens.append(Ix(SPL, accounts, bytes([7 if is_added else 8]) + (9).to_bytes(8, "little")))
+    tx = pool(users(Tx(Ix("an unknown program", ["x"], b"\x01", tokens))), ("vault a", A),
+              ("vault b", B), owner="o").holds("user lp", "lp", USER)  # fmt: skip
+
+    assert decode(tx).swaps == []
 
 
 def test_a_transfer_hook_is_not_called_by_the_router() -> None:

@@ -51,25 +51,38 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
     if traced is None:
         return
     calls, token_accounts = traced
-    found: list[list[Swap]] = []
+    found: list[list[Swap] | None] = []
     has_unlisted = False
     for call in calls:
-        swaps: list[Swap] = []
+        swaps: list[Swap] | None = []
         if call.program is UNLISTED:
             has_unlisted = True
         else:
             try:
                 swaps = _read(call, token_accounts)
             except Unreadable as unreadable:
+                swaps = None
                 into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))
         found.append(swaps)
     if has_unlisted:
-        for call, refused in recognise(calls, found, token_accounts):
-            address = token_accounts.key(call.instruction.program_id_index)
-            missed = _missed(transaction, call, token_accounts, refused)
-            into.quarantined.append(missed._replace(program=address))
+        _recognise(transaction, calls, found, token_accounts, into)
+    for swaps in found:
+        into.swaps.extend(swaps or ())
+
+
+def _recognise(
+    transaction: Transaction,
+    calls: list[Call],
+    found: list[list[Swap] | None],
+    token_accounts: TokenAccounts,
+    into: Decoded,
+) -> None:
+    """Enter into *found* the swaps of programs that are not listed, and say so in *into*."""
+    for call, refused in recognise(calls, found, token_accounts):
+        address = token_accounts.key(call.instruction.program_id_index)
+        missed = _missed(transaction, call, token_accounts, refused)
+        into.quarantined.append(missed._replace(program=address))
     for call, swaps in zip(calls, found, strict=True):
-        into.swaps.extend(swaps)
         if call.program is UNLISTED and swaps:
             into.unlisted.extend(described(call, swaps, token_accounts))
 

@@ -11,6 +11,7 @@ Not exchanges
     Routers                    what they call has exchanged: their own transfers pass it on
     Lending, perpetuals        what is paid out comes from another program that keeps it: only
                                transfers that the program itself made count
+    Stakes and deposits        by the name of the instruction, if the program is made with Anchor
     Orders, airdrops, loans    one mint moves, or no owner both gains and pays
     Trades between two people  both sides signed
 
@@ -19,6 +20,8 @@ called counts, too, and the trader's side alone decides if no owner stands on th
 """
 
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Final
 
 from mintscope.core.dex import base58, batch
 from mintscope.core.dex.moves import PARTIES, Move, moves
@@ -36,13 +39,31 @@ from mintscope.core.dex.transfers import (
 from mintscope.core.dex.unlisted import moved_of
 from mintscope.core.market.swap import RecognisedBy, Swap
 
+WORDS: Final = (
+    "deposit withdraw stake unstake claim claim_fees claim_rewards harvest collect_fees "
+    "collect_reward add_liquidity remove_liquidity add_liquidity_by_strategy "
+    "remove_liquidity_by_range increase_liquidity increase_liquidity_v2 decrease_liquidity "
+    "decrease_liquidity_v2 open_position open_position_v2 close_position initialize "
+    "initialize_pool create_pool migrate migrate_pool borrow repay liquidate "
+    "liquidate_obligation redeem redeem_fees lend supply deposit_collateral "
+    "withdraw_collateral deposit_reserve_liquidity borrow_obligation_liquidity "
+    "repay_obligation_liquidity add_collateral remove_collateral lock unlock vest "
+    "cancel_order place_order mint burn airdrop distribute "
+)
+NO_EXCHANGES: Final = frozenset(
+    sha256(f"global:{word}".encode()).digest()[:8] for word in WORDS.split()
+)
+"""First bytes of Anchor instructions that exchange nothing, though they may look so by what moved:
+a stake that pays out its reward takes one mint and gives another."""
+
 
 def recognise(
-    calls: Sequence[Call], found: list[list[Swap]], token_accounts: TokenAccounts
+    calls: Sequence[Call], found: list[list[Swap] | None], token_accounts: TokenAccounts
 ) -> Iterator[tuple[Call, Unreadable]]:
     """Enter into *found* the swaps of the unlisted programs among *calls*, innermost first.
 
-    found   the swaps of each call; those of listed programs are there already
+    found   the swaps of each call, None if it could not be read; those of listed programs are there
+            already
     Yields calls in which a signer exchanged tokens in a way that is not understood.
     """
     for number in reversed(range(len(calls))):
@@ -50,13 +71,15 @@ def recognise(
         if call.program is not UNLISTED or (len(call.tokens) < PARTIES and not call.below_router):
             continue
         inside = range(number + 1, _end(calls, number))
-        if any(found[n] for n in inside):
-            continue
+        if any(found[n] is None or found[n] for n in inside):
+            continue  # it passed on what they exchanged, read or not
         if call.below_router:
             _take_in(call, [calls[n] for n in inside if calls[n].program is UNLISTED])
         if len(call.tokens) + len(call.lamports) < PARTIES:
             continue
         try:
+            if base58.head(call.instruction.data) in NO_EXCHANGES:
+                continue
             call.tokens = batch.expand(call.tokens)
             swaps = read_closed(call, (), token_accounts) if call.below_router else []
             found[number] = [
@@ -68,6 +91,7 @@ def recognise(
             ]
         except Unreadable as unreadable:
             if unreadable.reason is QuarantineReason.UNKNOWN_EXCHANGE:
+                found[number] = None
                 yield call, unreadable
             # Else what moved is no exchange that we know of: a program of any kind.
 

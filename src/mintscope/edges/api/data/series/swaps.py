@@ -1,10 +1,11 @@
 """GET /v1/token/{tokenAddress}/swaps: newest first."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec.structs import astuple
 
-from mintscope.base.primitives import Mint, Slot
+from mintscope.base.primitives import MINT_LENGTH_MIN, Mint, Slot
 from mintscope.core.market.series.store import LoggedSwap, LoggedSwaps, SwapPlace
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
@@ -21,6 +22,8 @@ from mintscope.edges.api.data.series.wire import (
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
+
+UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +98,10 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
         None if price is None else PriceOfSwap(*price),
         swap.price_usd is not None,
         is_final,
+        "transfers" if _is_unlisted(detail.program) else "table",
     )
+
+
+def _is_unlisted(program: str) -> bool:
+    """Return whether *program* is no name of the table; "unknown" in logs of before."""
+    return len(program) > MINT_LENGTH_MIN or program == UNKNOWN

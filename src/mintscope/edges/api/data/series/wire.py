@@ -191,12 +191,16 @@ class SwapLine(Wire, gc=False):
         str, Meta(description="Of its transaction, base58.", examples=[EXAMPLE_SIGNATURE])
     ]
     program: Annotated[
-        str, Meta(description="Which exchange, by its short name.", examples=["pumpswap"])
+        str,
+        Meta(
+            description="Which exchange, by its short name; its address if it is not listed.",
+            examples=["pumpswap"],
+        ),
     ]
     pool: Annotated[
         str | None,
         Meta(
-            description="The address of the pool, or of an exchange without pools.",
+            description="The address of the pool, or of its two vaults with + between them.",
             examples=[EXAMPLE_WALLET],
         ),
     ]
@@ -220,6 +224,13 @@ class SwapLine(Wire, gc=False):
         bool, Meta(description="Whether it is in a candle: another pool may decide the price.")
     ]
     is_final: Annotated[bool, Meta(description="Its block is final; else it is confirmed.")]
+    recognised_by: Annotated[
+        Literal["table", "transfers"],
+        Meta(
+            description="table: an instruction that is known of a listed program. transfers: what"
+            " moved under a program that is not listed."
+        ),
+    ]
 
 
 class SwapPage(Wire):
