@@ -26,7 +26,7 @@ from mintscope.core.market.swap import Oriented, QuoteKind, Swap
 
 PEG_MAX: Final = 0.01
 PEG_FRESH_S: Final = 900  # a price of a dollar that is older tells nothing
-JUDGED_MIN: Final = 3  # dollars: of two nobody can say which is off
+JUDGED_MIN: Final = 3  # dollars: of two none shows which is off
 TRUSTED: Final = frozenset({USDC, USDT})
 STAKED_FRESH_S: Final = 300
 ROBUST_FRESH_S: Final = 60

@@ -46,7 +46,7 @@ QUOTES: Final = {
     MSOL: "mSOL",
     JUPSOL: "jupSOL",
 }
-MINT_ENDS: Final = 4  # letters of a mint that has no name here, at each end
+MINT_ENDS: Final = 4  # characters of a mint that has no name here, at each end
 
 
 class ShownSwap(NamedTuple):
