@@ -99,6 +99,7 @@ ANSWERS: Final = [
             "meta": {"err": None, "preTokenBalances": [BALANCE], "postTokenBalances": [BALANCE]},
             "transaction": {"message": {"accountKeys": [KEY, KEY]}, "signatures": [KEY]},
         },
+        [{"slot": 7, "numSlots": 300, "samplePeriodSecs": 60}],
         BLOCKS[0],
     )
 ]
@@ -124,6 +125,7 @@ def rpc(body: bytes) -> None:
                 node.slot(Commitment.CONFIRMED),
                 node.genesis_hash(),
                 node.block_time(SLOT),
+                node.pace(),
                 node.blocks(first=SLOT, last=SLOT, commitment=Commitment.CONFIRMED),
                 node.header(SLOT, Commitment.CONFIRMED),
                 node.block(SLOT, Commitment.CONFIRMED),

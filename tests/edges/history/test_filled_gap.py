@@ -19,7 +19,7 @@ from mintscope.core.market.history.imports import ImportedCandle
 from mintscope.core.market.history.store import Stage
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.devchain.chain import Devchain
-from mintscope.shell.cli.chain.gaps import SETTLED_SLOTS, Filling
+from mintscope.shell.cli.chain.gaps import Filling
 from mintscope.shell.cli.history import command
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ChainConfig
@@ -31,14 +31,19 @@ from support.scenes.stores import market_in
 pytestmark = [pytest.mark.storm, pytest.mark.timeout(900)]
 
 ROUNDS_MAX: Final = 10_000
+SETTLED_SLOTS: Final = 400  # of this chain: more than a minute, and final
 LOOK_S: Final = 0.05
 BEFORE: Final = NOW // 1_000 - NOW // 1_000 % HOUR_S - HOUR_S  # the chain begins after it
 SKIPPED: Final = {"error": {"code": -32007, "message": "skipped"}}
 
 
 @pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look again as soon as the test does: this log is filled without waiting for blocks."""
+def soon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Look again as soon as the test does: this log is filled without waiting for blocks.
+
+    The past that is read now is that of this test's folder, and of no test beside it.
+    """
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "LOOK_S", LOOK_S)
     monkeypatch.setattr(command, "AGAIN_S", LOOK_S)
 

@@ -14,6 +14,7 @@ from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.store import NewSlot
 from mintscope.shell.cli.app import app
+from mintscope.shell.cli.chain.gaps import _settled
 from mintscope.shell.wiring.api import GAP_SHOWN_S, gap_check
 from support.scenes.stores import market_in
 
@@ -26,8 +27,8 @@ async def fill(folder: Path, *changes: NewSlot | Gap, follows_files: bool = Fals
         await market.store.write(changes)
 
 
-def at(slot: int) -> NewSlot:
-    return NewSlot(SlotHeader(Slot(slot), Slot(slot - 1), str(slot), UnixS(1)), [])
+def at(slot: int, time: int = 1) -> NewSlot:
+    return NewSlot(SlotHeader(Slot(slot), Slot(slot - 1), str(slot), UnixS(time)), [])
 
 
 async def ready(folder: Path, slot_s: float | None = 0.2) -> None:
@@ -67,6 +68,24 @@ async def test_a_gap_is_told_of_while_the_pace_is_not_known(tmp_path: Path) -> N
 async def test_what_files_leave_out_does_not(tmp_path: Path) -> None:
     await fill(tmp_path, GAP, at(10), follows_files=True)
     await ready(tmp_path)
+
+
+@pytest.mark.parametrize("slot_ms", [100, 200, 400, 800])
+async def test_a_gap_is_settled_a_minute_of_the_chain_later(tmp_path: Path, slot_ms: int) -> None:
+    """The rate of SOL rests on the swaps of a minute, so lacks the gap until then."""
+    slots = range(1, 100_000 // slot_ms)
+    await fill(tmp_path, *(at(slot, slot * slot_ms // 1_000) for slot in slots))
+    async with market_in(tmp_path) as market:
+        settled = await _settled(market, Slot(9))
+
+    assert settled is not None
+    assert settled - 9 == pytest.approx(60_000 / slot_ms, rel=0.05)
+
+
+async def test_no_gap_is_settled_while_the_pace_is_not_known(tmp_path: Path) -> None:
+    await fill(tmp_path, at(4), GAP, at(10_000))
+    async with market_in(tmp_path) as market:
+        assert await _settled(market, Slot(9)) is None
 
 
 def test_the_command_lists_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,11 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.base.clock import SystemClock
+from mintscope.base.pace import WINDOW_S, PaceMeter
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Gap, SourceError
 from mintscope.core.market.history.store import Stage
+from mintscope.core.market.pricing import RATE_WINDOW_S
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.history.command import CallsPerS, Giving, RatePools, Yes, days_ago
 from mintscope.shell.cli.output import AsJson, print_rows, stop, visible
@@ -20,8 +22,6 @@ from mintscope.shell.wiring.sources.history import open_past
 from mintscope.shell.wiring.stores import Market
 
 GAPS_MAX: Final = 1_000  # looked through by one command
-RATE_SLOTS: Final = 225  # a minute: the rate of SOL rests on its swaps, so lacks the gap until then
-SETTLED_SLOTS: Final = RATE_SLOTS + 75  # and that is final
 
 app = typer.Typer()
 gap_commands = typer.Typer(help="Which slots no source could deliver.", no_args_is_help=True)
@@ -109,8 +109,9 @@ class Filling:
 
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
         """Return the followed mints that traded in *gap*, None where it cannot be filled now."""
-        tip = await market.reader.tip()
-        if tip.slot is None or tip.slot - gap.last < SETTLED_SLOTS:
+        folded = (await market.reader.overview()).folded_slot
+        settled = await _settled(market, gap.last)
+        if folded is None or settled is None or folded < settled:
             typer.echo(f"{_named(gap)}: too new to be filled; try again in two minutes")
             return None
         try:
@@ -151,8 +152,18 @@ async def _is_read(market: Market, mint: Mint, slot: Slot) -> bool:
         job is not None
         and job.stage is Stage.JOINED
         and job.slot is not None
-        and job.slot >= slot + RATE_SLOTS
+        and (settled := await _settled(market, slot)) is not None
+        and job.slot >= settled
     )
+
+
+async def _settled(market: Market, slot: Slot) -> Slot | None:
+    """Return the first slot whose rate of SOL rests on no swap of *slot* any more.
+
+    None while the log holds too few blocks to tell the pace of the chain.
+    """
+    pace = PaceMeter(await market.reader.seconds(WINDOW_S)).pace
+    return None if pace is None else Slot(slot + pace.slots(RATE_WINDOW_S))
 
 
 def _named(gap: Gap) -> str:
