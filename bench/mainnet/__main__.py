@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bench.freshness import Seen, command, confirmed_at, credit_token, late_ms
-from bench.mainnet.chain import SLOT_S
+from bench.pace import SLOT_S
 from bench.process import free_port, python_running, wait_for
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL

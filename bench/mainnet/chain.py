@@ -1,4 +1,4 @@
-"""A chain with blocks of mainnet's size and mix, one every 267 ms.
+"""A chain with blocks of mainnet's size and mix, one every SLOT_S.
 
 The transactions of a block are made once; each block holds them with a slot and hashes of its
 own, and every sixth or seventh a trade of a mint that was never seen before.
@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from based58 import b58encode
 
+from bench.pace import SLOT_S
 from bench.transactions import made
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Slot
@@ -23,7 +24,6 @@ from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.swap import Swap
 from mintscope.edges.sources.json_transactions import JsonTransactions
 
-SLOT_S: Final = 0.267
 FIRST: Final = Slot(400_000_000)
 FINAL_LAG: Final = 32
 HISTORY: Final = 50  # blocks before the first moment, a minute apart

@@ -63,7 +63,7 @@ def test_a_block_of_the_mainnet_load_has_its_size_and_new_mints() -> None:
     assert 6_500_000 < len(text) < 7_500_000
     assert len(json.loads(text)["result"]["transactions"]) in {1_500, 1_501}
     assert chain.swaps >= 400
-    slots = round(0.01 * 86_400 / 0.267)
+    slots = round(0.01 * 86_400 / importlib.import_module("bench.pace").SLOT_S)
     new = [chain.newcomer(first + number) for number in range(slots)]
     swaps = decode_block(JsonTransactions([msgspec.Raw(one.encode()) for one in new if one])).swaps
     assert len(swaps) == pytest.approx(500, abs=2)
