@@ -118,7 +118,6 @@ def test_what_a_hook_moves_is_no_part_of_the_swap(hook: str, program: str, is_ro
     moved = [hooked(SENT, *HOOKS[hook]), PAID]
     call = raydium(*moved)
     if program != "listed":
-        is_routed |= program == "unlisted"
         call = Ix(SOLFI if program == "closed" else "an amm", ["x", AUTHORITY], b"\x07", moved)
     tx = pooled(Ix(JUPITER, ["x"], bytes(8), [call]) if is_routed else call)
 

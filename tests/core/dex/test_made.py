@@ -503,15 +503,6 @@ def test_a_fee_mint_counts_what_reached_the_vault() -> None:
     assert amounts(decode(fee_tx(named_fee=40, gained=955, again=True)).swaps) == [(A, 960, B, 70)]
 
 
-def test_a_fee_that_is_not_named_stays_in_the_amount() -> None:
-    """As in 2bhr1FWq, where the vault gained 4 % less than the checked transfer said."""
-    moved = [checked("user a", A, "vault a", 1000, program=SPL_2022), EXCHANGE[1]]
-    tx = users(Tx(raydium(*moved))).holds("vault b", B, RAYDIUM_AUTHORITY)
-    tx.holds("vault a", A, RAYDIUM_AUTHORITY, before=0, after=960)
-
-    assert amounts(decode(tx).swaps) == [(A, 1000, B, 70)]
-
-
 def test_usdc_quotes_keep_their_decimals_without_a_balance() -> None:
     moved = (transfer("user a", "vault a", 5), transfer("vault u", "user u", 6))
     tx = pool(

@@ -54,7 +54,7 @@ def opened(data: bytes, accounts: list[int]) -> list[tuple[list[int], bytes]]:
     """What both forms of the data expand to."""
     found = []
     for is_text in (True, False):
-        expanded = batches.expand([instruction(data, accounts, is_text=is_text)])
+        expanded = batches.expand([instruction(data, accounts, is_text=is_text)], {})
         assert {(one.program_id_index, one.stack_height) for one in expanded} <= {(9, 3)}
         found.append([(list(one.accounts), data_of(one)) for one in expanded])
     assert found[0] == found[1]
@@ -113,7 +113,9 @@ def test_no_more_instructions_than_a_call_can_carry() -> None:
     """A call has 10 KiB of data, and the shortest instruction takes 3 bytes."""
     assert len(opened(b"\xff" + bytes.fromhex("0001 11") * 3_413, [])) == 3_413
     with pytest.raises(Unreadable):
-        batches.expand([instruction(b"\xff" + bytes.fromhex("0001 11") * 3_414, [], is_text=False)])
+        batches.expand(
+            [instruction(b"\xff" + bytes.fromhex("0001 11") * 3_414, [], is_text=False)], {}
+        )
 
 
 def test_accounts_that_are_left_over_belong_to_none() -> None:
@@ -141,7 +143,7 @@ def test_a_malformed_batch_is_quarantined_with_its_reason(case: str) -> None:
     data = bytes.fromhex(MALFORMED[case])
     for is_text in (True, False):
         with pytest.raises(Unreadable) as raised:
-            batches.expand([instruction(data, [1, 2, 3], is_text=is_text)])
+            batches.expand([instruction(data, [1, 2, 3], is_text=is_text)], {})
         assert raised.value.reason is QuarantineReason.MALFORMED_BATCH
 
     bad = Ix(SPL, ["user a", "vault a", "user"], data)
@@ -172,7 +174,7 @@ def test_any_bytes_after_ff_are_expanded_or_unreadable(tail: bytes, accounts: li
     for is_text in (True, False):
         whole = instruction(b"\xff" + tail, accounts, is_text=is_text)
         with suppress(Unreadable):
-            found = batches.expand([whole])
+            found = batches.expand([whole], {})
             assert 0 < len(found) <= len(tail) // 3
             taken = [account for one in found for account in one.accounts]
             assert taken == accounts[: len(taken)]
@@ -195,17 +197,17 @@ def test_any_bytes_after_ff_in_a_transaction_are_answered(tail: bytes, where: st
 
 def test_text_that_is_not_base58_is_quarantined_as_such() -> None:
     with pytest.raises(Unreadable) as raised:
-        batches.expand([Instruction([], "5O0l", 0)])
+        batches.expand([Instruction([], "5O0l", 0)], {})
     assert raised.value.reason is QuarantineReason.BAD_BASE58
 
     whole = Instruction([], "5O0l", 0)
-    assert batches.expand_readable([whole]) == [whole]
+    assert batches.expand_readable([whole], {}) == [whole]
 
 
 def test_a_list_without_a_batch_is_not_copied() -> None:
     tokens = [instruction(b"\x03" + bytes(8), [1, 2, 3])]
 
-    assert batches.expand(tokens) is tokens
+    assert batches.expand(tokens, {}) is tokens
 
 
 # --- what reads tokens sees the inner ones ---------------------------------------------------
@@ -220,6 +222,27 @@ def test_a_swap_in_one_batch(program: str, router: bool) -> None:  # noqa: FBT00
     (swap,) = decode(tx).swaps
 
     assert (swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount) == (A, 100, B, 70)
+
+
+@pytest.mark.parametrize("program", [SPL, SPL_2022])
+def test_an_unlisted_program_that_moves_all_in_one_batch_is_recognised(program: str) -> None:
+    tx = raydium(batch(*EXCHANGE, program=program))
+    tx.calls = [Ix("an amm", ["x"], b"\x07", tx.calls[0].calls)]
+    (swap,) = decode(tx).swaps
+
+    assert (swap.program, swap.in_amount, swap.out_amount) == (address("an amm"), 100, 70)
+
+
+@pytest.mark.parametrize("is_routed", [False, True])
+def test_a_malformed_batch_of_an_unlisted_program_is_quarantined(is_routed: bool) -> None:  # noqa: FBT001
+    call = Ix("an amm", ["x"], b"\x07", [Ix(SPL, ["user a", "vault a"], b"\xff\x03\x09\x03")])
+    tx = raydium()
+    tx.calls = [Ix(JUPITER, ["x"], bytes(8), [call]) if is_routed else call, Ix("x", [], b"")]
+    tx.calls[-1].accounts = ["user a", "user b"]
+
+    assert [(q.program, q.reason) for q in decode(tx).quarantined] == [
+        (address("an amm"), QuarantineReason.MALFORMED_BATCH)
+    ]
 
 
 def test_an_account_opened_in_a_batch_is_known() -> None:

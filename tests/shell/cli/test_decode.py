@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from mintscope.shell.cli.chain.decode import app
+from support.oracles.recorded_fees import with_gain
 from support.oracles.recorded_pools import pool_trouble
 
 SWAP_TX = "3p36wGRa191szhME5kRbg41cv9sXPPYvozkkKvPMErwoakXGZNDbjgCtV3e7uzU9dSDABtAgpm7heoepNhDmxJwN"
@@ -29,7 +30,8 @@ def transactions(shared_data: Path) -> Path:
 
 @pytest.fixture
 def expected(transactions: Path) -> list[dict[str, Any]]:
-    return rows((transactions / "expected_swaps.jsonl").read_text())
+    lines = rows((transactions / "expected_swaps.jsonl").read_text())
+    return [with_gain(line) for line in lines]
 
 
 def test_the_recorded_files_give_the_expected_lines(

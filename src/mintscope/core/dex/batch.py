@@ -5,10 +5,12 @@ instruction the number of its accounts u8, the length of its data u8, and the da
 of all of them stand one after another; any that are left over belong to none.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
+
+from based58 import b58decode
 
 from mintscope.base.transaction import Instruction
-from mintscope.core.dex.base58 import data_of, decode
+from mintscope.core.dex.base58 import SHORT_MAX, data_of, decode
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
 BATCH: Final = 0xFF
@@ -18,40 +20,54 @@ HEADER_SIZE: Final = 2
 INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
 
 
-def expand(tokens: list[Instruction]) -> list[Instruction]:
+Opened: TypeAlias = dict[int, list[Instruction]]
+"""What the batches of one transaction hold, by the identity of the batch."""
+
+
+def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Instruction]:
     """Return *tokens*, of the token programs, with every batch replaced by what it holds.
 
     The same list if there is none, which is nearly always.  All hold bytes from then on.
+    A batch that is among *opened* gives the same instructions again.
     Raises Unreadable for a batch that is cut short or asks for more accounts than it was given,
     and for data that is not base58.
     """
     has_batch = False
-    for token in tokens:  # `data_of` would take as long as all the rest
-        data = token.data
-        if isinstance(data, str):
-            data = token.data = decode(data)
-        if data[:1] == FIRST_BYTE:
-            has_batch = True
+    try:
+        for token in tokens:  # what `data_of` does, without its calls: they are all there is to it
+            data = token.data
+            if isinstance(data, str):
+                is_short = len(data) <= SHORT_MAX
+                data = token.data = b58decode(data.encode()) if is_short else decode(data)
+            if data[:1] == FIRST_BYTE:
+                has_batch = True
+    except ValueError:
+        raise Unreadable(QuarantineReason.BAD_BASE58) from None
     if not has_batch:
         return tokens
+    opened = {} if opened is None else opened
     found: list[Instruction] = []
     for token in tokens:
         if data_of(token)[:1] == FIRST_BYTE:
-            _unpack(token, found)
+            if id(token) not in opened:
+                held: list[Instruction] = []
+                _unpack(token, held)
+                opened[id(token)] = held
+            found += opened[id(token)]
         else:
             found.append(token)
     return found
 
 
-def expand_readable(tokens: list[Instruction]) -> list[Instruction]:
+def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instruction]:
     """Return *tokens* as `expand` does, but those that cannot be read as they are."""
     try:
-        return expand(tokens)
+        return expand(tokens, opened)
     except Unreadable:
         found: list[Instruction] = []
         for token in tokens:
             try:
-                found += expand([token])
+                found += expand([token], opened)
             except Unreadable:
                 found.append(token)
         return found

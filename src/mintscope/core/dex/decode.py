@@ -142,7 +142,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
                 return []
     if legs is None:
         legs = swaps.get(b"")
-    call.tokens = batch.expand(call.tokens)
+    call.tokens = batch.expand(call.tokens, token_accounts.opened)
     if legs is None:
         return unlisted.read(call, token_accounts)
     return [] if read is None else read(call, legs, token_accounts)

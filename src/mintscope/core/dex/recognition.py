@@ -55,6 +55,8 @@ NO_EXCHANGES: Final = frozenset(
 )
 """First bytes of Anchor instructions that exchange nothing, though they may look so by what moved:
 a stake that pays out its reward takes one mint and gives another."""
+REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason.MALFORMED_BATCH})
+"""Why a call of any program is quarantined; for another reason it is no exchange that we know."""
 
 
 def recognise(
@@ -68,19 +70,19 @@ def recognise(
     """
     for number in reversed(range(len(calls))):
         call = calls[number]
-        if call.program is not UNLISTED or (len(call.tokens) < PARTIES and not call.below_router):
+        if call.program is not UNLISTED or not (call.tokens or call.below_router):
             continue
         inside = range(number + 1, _end(calls, number))
         if any(found[n] is None or found[n] for n in inside):
             continue  # it passed on what they exchanged, read or not
         if call.below_router:
             _take_in(call, [calls[n] for n in inside if calls[n].program is UNLISTED])
-        if len(call.tokens) + len(call.lamports) < PARTIES:
-            continue
         try:
+            call.tokens = batch.expand(call.tokens, token_accounts.opened)
+            if len(call.tokens) + len(call.lamports) < PARTIES:
+                continue
             if base58.head(call.instruction.data) in NO_EXCHANGES:
                 continue
-            call.tokens = batch.expand(call.tokens)
             swaps = read_closed(call, (), token_accounts) if call.below_router else []
             found[number] = [
                 swap._replace(
@@ -90,7 +92,7 @@ def recognise(
                 for swap in swaps or _read(call, token_accounts)
             ]
         except Unreadable as unreadable:
-            if unreadable.reason is QuarantineReason.UNKNOWN_EXCHANGE:
+            if unreadable.reason in REPORTED:
                 found[number] = None
                 yield call, unreadable
             # Else what moved is no exchange that we know of: a program of any kind.
@@ -137,9 +139,10 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     if len(call.tokens) < PARTIES:
         return []
     token_accounts.complete()
-    moved = moves(
-        Call(call.program, call.instruction, call.outer, call.inner, call.tokens), token_accounts
-    )
+    # Without lamports: those pay for rent and for priority, too.
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
+    tokens.token_2022 = call.token_2022
+    moved = moves(tokens, token_accounts)
     exchanges = exchanges_of(moved)
     if not exchanges:
         return []

@@ -6,7 +6,7 @@ from the instruction that initialised it, and failing that from what it trades
 with.  Those are looked up only by readings that need them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, overload
 
@@ -18,13 +18,17 @@ from mintscope.base.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
 from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.base.transaction import Instruction, TokenBalance, Transaction
 from mintscope.core.dex import base58, batch
+from mintscope.core.dex.batch import Opened
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 
 SPL: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 SPL_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
 ASSOCIATED: Final = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
-SPL_PROGRAMS: Final = frozenset({SPL, SPL_2022, base58.decode(SPL), base58.decode(SPL_2022)})
+SPL_PROGRAMS: Final[frozenset[str | bytes]] = frozenset(
+    {SPL, SPL_2022, base58.decode(SPL), base58.decode(SPL_2022)}
+)
 SYSTEM: Final = "11111111111111111111111111111111"
+MOVING_PROGRAMS: Final[frozenset[str | bytes]] = SPL_PROGRAMS | {SYSTEM, base58.decode(SYSTEM)}
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
 NAMED_MINTS_MAX: Final = 8
@@ -60,17 +64,21 @@ class TokenAccounts:
 
     signers   the fee payer first
     inner     the instructions that each top-level instruction called, by its position
+    is_complete   `complete` was called
+    opened    what the batches held that were expanded
     book      token accounts by index: those alive at the end, and all once `complete`d
     """
 
     __slots__ = (
-        "_is_complete",
+        "_before",
         "_keys",
         "_tokens",
         "_transaction",
         "book",
         "index",
         "inner",
+        "is_complete",
+        "opened",
         "signature",
         "signers",
     )
@@ -79,8 +87,10 @@ class TokenAccounts:
         keys: Any = transaction.keys  # all text, or all bytes
         self._keys: Sequence[str] = keys if isinstance(keys[0], str) else Texts(keys)
         self._transaction = transaction
-        self._is_complete = False
+        self.is_complete = False
         self._tokens: Sequence[Instruction] | None = None
+        self._before: Sequence[TokenBalance] | None = None
+        self.opened: Opened = {}
         self.index = transaction.index
         self.inner = {x.index: x.instructions for x in transaction.inner or ()}
         signature = transaction.signature
@@ -127,38 +137,43 @@ class TokenAccounts:
 
     def complete(self) -> None:
         """Enter the accounts that the transaction closed, and those it opened and closed."""
-        if self._is_complete:
+        if self.is_complete:
             return
-        self._is_complete = True
+        self.is_complete = True
         for balance in self._earlier():
             self.book.setdefault(balance.account_index, balance)
         for balance in self._openings():
             self.book.setdefault(balance.account_index, balance)
 
-    def arrived(self, account: int, named: int) -> int:
-        """Return what *account* gained by the one transfer it took part in.
+    def before(self, account: int) -> int | None:
+        """Return what *account* held before the transaction; None if it did not exist."""
+        for balance in self._earlier():
+            if balance.account_index == account:
+                return _amount(balance)
+        return None
 
-        The balances decide; *named*, the amount less the fee that the transfer
-        names, where they cannot: other instructions touched the account too.
-        """
-        touched = sum(account in token.accounts for token in self._token_instructions())
-        if touched != 1:
-            return named
-        before, after = (
-            next((_amount(b) for b in balances if b.account_index == account), 0)
-            for balances in (self._earlier(), self._transaction.balances)
-        )
-        return after - before if after > before else named
+    def after(self, account: int) -> int | None:
+        """Return what *account* held after the transaction; None if it did not exist."""
+        for balance in self._transaction.balances:
+            if balance.account_index == account:
+                return _amount(balance)
+        return None
+
+    def is_of(self, instruction: Instruction, program: str) -> bool:
+        """Return whether *instruction* is one of *program*."""
+        return self.key(instruction.program_id_index) == program
 
     def _earlier(self) -> Sequence[TokenBalance]:
-        try:
-            return self._transaction.read_earlier()
-        except ValueError:
-            raise Unreadable(QuarantineReason.MALFORMED) from None
+        if self._before is None:
+            try:
+                self._before = self._transaction.read_earlier()
+            except ValueError:
+                raise Unreadable(QuarantineReason.MALFORMED) from None
+        return self._before
 
     def _checked_decimals(self, mint: str) -> int | None:
         """Return the decimals that a checked transfer of *mint* names, if there is one."""
-        for token in self._token_instructions():
+        for token in self.token_instructions():
             if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
                 data = base58.decode(token.data)
                 at = CHECKED_DECIMALS_AT.get(data[:1], len(data))
@@ -166,26 +181,34 @@ class TokenAccounts:
                     return data[at]
         return None
 
-    def _token_instructions(self) -> Sequence[Instruction]:
+    def token_instructions(self) -> Sequence[Instruction]:
         """Return every instruction of the token programs, at any depth, in order of execution.
 
         Those of a batch stand one by one; a malformed batch stays as it is.
         """
         if self._tokens is None:
-            programs = {i for i, key in enumerate(self._transaction.keys) if key in SPL_PROGRAMS}
-            found: list[Instruction] = []
-            for position, instruction in enumerate(self._transaction.instructions):
-                if instruction.program_id_index in programs:
-                    found.append(instruction)
-                if position in self.inner:
-                    called = self.inner[position]
-                    found += [one for one in called if one.program_id_index in programs]
-            self._tokens = batch.expand_readable(found)
+            self._tokens = batch.expand_readable(self._run(SPL_PROGRAMS), self.opened)
         return self._tokens
+
+    def moving_instructions(self) -> Sequence[Instruction]:
+        """Return what `token_instructions` does, with those of the system program between them."""
+        return batch.expand_readable(self._run(MOVING_PROGRAMS), self.opened)
+
+    def _run(self, programs: Container[str | bytes]) -> list[Instruction]:
+        """Return every instruction of *programs*, at any depth, in order of execution."""
+        wanted = {i for i, key in enumerate(self._transaction.keys) if key in programs}
+        found: list[Instruction] = []
+        for position, instruction in enumerate(self._transaction.instructions):
+            if instruction.program_id_index in wanted:
+                found.append(instruction)
+            if position in self.inner:
+                called = self.inner[position]
+                found += [one for one in called if one.program_id_index in wanted]
+        return found
 
     def _openings(self) -> Iterator[TokenBalance]:
         """Yield every token account that the transaction initialised."""
-        for instruction in self._token_instructions():
+        for instruction in self.token_instructions():
             data, accounts = instruction.data, instruction.accounts
             if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
                 owner = self.key(accounts[2])

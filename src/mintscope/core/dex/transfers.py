@@ -122,6 +122,20 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
     return flow
 
 
+def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
+    """Return what those gained of each mint who dealt with *owner*: what arrived, if fees are kept.
+
+    Other dealings of theirs are left out.
+    """
+    flow: dict[str, int] = {}
+    for source, target, mint, sent, received in moved:
+        if source == owner != target:
+            flow[mint] = flow.get(mint, 0) + received
+        elif target == owner != source:
+            flow[mint] = flow.get(mint, 0) - sent
+    return flow
+
+
 def exchange_of(flow: dict[str, int]) -> Exchange | None:
     """Return the one mint received and the one paid; None for any other flow."""
     changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
@@ -162,10 +176,10 @@ def _opposite(
     if not exchanges:
         return None, None
     trader = _initiator(exchanges, token_accounts)
-    received, gained, paid, lost = exchanges.pop(trader)
+    del exchanges[trader]
     match list(exchanges.values()):
         case []:
-            return trader, (paid, lost, received, gained)
+            return trader, exchange_of(flow_beside(moved, trader))
         case [pool]:
             return trader, pool
         case _:
@@ -195,7 +209,7 @@ def _trader(exchange: Exchange, moved: list[Move], token_accounts: TokenAccounts
 
 def changes_supply(call: Call) -> bool:
     """Return whether tokens were made or destroyed under *call*."""
-    return any(data_of(token)[:1] in SUPPLY for token in call.tokens)
+    return any(token.data[:1] in SUPPLY for token in call.tokens)
 
 
 def makes_shares(
