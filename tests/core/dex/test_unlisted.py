@@ -236,6 +236,24 @@ def test_a_closed_program_is_judged_by_what_moved(name: str) -> None:
     assert rows(decoded) == [(name, POOLS.get(name, PAIR), B, 1_000, A, 7_000)]
 
 
+def test_an_exchange_of_a_closed_program_that_is_not_understood_is_quarantined() -> None:
+    """The trader got from two pools at once: which amounts are whose is not known."""
+    moved = [
+        transfer("user b", "vault b", 1_000),
+        transfer("vault a", "user a", 7_000),
+        transfer("user b", "other b", 500),
+        transfer("other a", "user a", 3_000),
+    ]
+    tx = held(Tx(Ix(CLOSED["alphaq"], ["x", "vault a"], b"\x07", moved)), "pool", USDC)
+    tx.holds("other a", A, "another pool").holds("other b", USDC, "another pool")
+    decoded = decode(tx)
+
+    assert decoded.swaps == []
+    assert [(q.program, q.reason, q.head, q.moved, q.mints) for q in decoded.quarantined] == [
+        ("alphaq", "unknown_exchange", "07", Moved(USDC, 1_500), (A,))
+    ]
+
+
 @pytest.mark.parametrize("router", ROUTERS)
 def test_a_router_counts_once_through_what_it_calls(router: str) -> None:
     hop = Ix(CLOSED["bisonfi"], ["x", "market"], b"\x07", EXCHANGE)

@@ -7,11 +7,11 @@ from typing import Any
 from mintscope.base.clock import ManualClock
 from mintscope.base.metrics import EXCHANGED_USD, EXCHANGES
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
-from mintscope.base.solana import USDC, WSOL, Block
+from mintscope.base.solana import USDC, USDS, WSOL, Block
 from mintscope.core.dex.outcome import Decoded, Moved, Quarantined, QuarantineReason, Unlisted
 from mintscope.core.market.coverage import SlotCoverage, Tally
 from mintscope.core.market.log import SlotHeader
-from mintscope.core.market.swap import Swap
+from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.ingest.coverage import CoverageMetrics, show_programs, slot_coverage
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.ingest.slots import Decode
@@ -73,6 +73,20 @@ def test_a_dollar_is_counted_before_sol_and_sol_at_the_rate_of_the_block() -> No
     assert counted(sol).calls[key] == Tally(1, 1, 200_000_000)
     assert counted(sol, header=UNRATED).calls[key] == Tally(1, 0, 0)
     assert counted(other).calls[key] == Tally(1, 0, 0)
+
+
+def test_further_dollars_count_while_they_are_one() -> None:
+    header, swaps = RATED, [swap("a", (A, 1), (USDS, 7)), swap("a", (USDS, 5), (WSOL, 10**9))]
+    key = ("a", "read")
+    whole = slot_coverage(header, Decoded(swaps, [], []), frozenset({USDC, USDS}))
+    assert whole.calls[key] == Tally(1, 1, 12)
+    assert slot_coverage(header, Decoded(swaps, [], [])).calls[key] == Tally(1, 1, 200_000_000)
+
+
+def test_a_program_without_a_name_is_counted_by_its_address() -> None:
+    read = swap("address", (A, 1), (USDC, 7))._replace(recognised_by=RecognisedBy.TRANSFERS)
+    named = Unlisted(Signature("s"), "address", "01", Moved(USDC, 7))
+    assert counted([read], unlisted=[named]).calls == {("address", "unlisted"): Tally(1, 1, 7)}
 
 
 def test_more_than_there_is_is_no_value() -> None:

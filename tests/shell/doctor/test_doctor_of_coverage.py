@@ -18,7 +18,6 @@ from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.shell.cli.doctor.coverage import check_coverage, findings
 from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.config.config import Config
-from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.wiring.decoding import decoder
 from support.fakes.made_chain import ListSource
 from support.scenes.made_transactions import USDC, USER, Ix, Tx, address, transfer
@@ -35,16 +34,19 @@ BEGAN: Final = 500_000 * HOUR_S  # a whole hour
 DOLLAR: Final = 1_000_000
 
 
-def exchange(program: str, data: bytes, dollars: int) -> msgspec.Raw:
-    """Return a transaction in which *program* gives tokens for *dollars*."""
+def exchange(program: str, dollars: int, *, owners: tuple[str, str]) -> msgspec.Raw:
+    """Return a transaction in which *program* gives tokens for *dollars*.
+
+    owners   of its vault of tokens, and of its vault of dollars
+    """
     moved = [
         transfer("user dollars", "vault dollars", dollars * DOLLAR),
         transfer("vault tokens", "user tokens", 7_000),
     ]
     accounts = [USER, "authority", "config", "pool", "user dollars", "user tokens", "vault dollars"]
-    tx = Tx(Ix(program, [*accounts, "vault tokens"], data, moved))
+    tx = Tx(Ix(program, [*accounts, "vault tokens"], SWAP, moved))
     tx.holds("user tokens", TOKEN, USER).holds("user dollars", USDC, USER)
-    tx.holds("vault tokens", TOKEN, CPMM_AUTHORITY).holds("vault dollars", USDC, CPMM_AUTHORITY)
+    tx.holds("vault tokens", TOKEN, owners[0]).holds("vault dollars", USDC, owners[1])
     return msgspec.Raw(tx.raw())
 
 
@@ -63,16 +65,14 @@ class Chain:
     """A block each five minutes, in which someone trades for 100 dollars."""
 
     def __init__(self, folder: Path) -> None:
-        self.config = Config(
-            data_dir=folder, dex=DexConfig(programs=(f"made_up:{MADE_UP}:{SWAP.hex()}",))
-        )
+        self.config = Config(data_dir=folder)
         self.clock = ManualClock(UnixMs(BEGAN * 1000))
         self._blocks: list[Block] = []
 
     async def go_on(self, minutes: int, more: Callable[[], Sequence[msgspec.Raw]] = list) -> None:
         """Let *minutes* pass, in each block of which *more* is exchanged."""
         for _ in range(minutes * MINUTE_S // EVERY_S):
-            usual = exchange(CPMM, SWAP, 100)
+            usual = exchange(CPMM, 100, owners=(CPMM_AUTHORITY, CPMM_AUTHORITY))
             self._blocks.append(block(len(self._blocks) + 1, usual, *more()))
             self.clock.advance(EVERY_S * 1000)
         async with market_in(self.config.data_dir) as market:
@@ -91,24 +91,28 @@ async def test_a_program_that_begins_to_exchange_in_a_way_that_is_not_read_is_se
     tmp_path: Path,
 ) -> None:
     chain = Chain(tmp_path)
-    named = lambda: [exchange(MADE_UP, SWAP, 10)]  # noqa: E731 - a row of the table below
-    await chain.go_on(25 * 60, named)
-    (shares,) = await chain.doctor()
+    understood = [exchange(MADE_UP, 10, owners=("its authority", "its authority"))]
+    await chain.go_on(25 * 60, lambda: understood)
+    shares, unlisted = await chain.doctor()
     assert shares.level is Level.OK
     assert "100 % of the volume and 100 % of the calls that exchanged tokens were" in shares.what
+    # 13 blocks since the hour before, of 110 dollars each.
+    assert f"{MADE_UP} is not in the table: 13 calls, 130 USD, 9.09 % of the" in unlisted.what
 
-    upgraded = [exchange(MADE_UP, bytes(8), 50)] * 3
-    await chain.go_on(10, lambda: upgraded)
-    shares, missed = await chain.doctor()
-    # 12 blocks of the hour before, and one of this hour, of 110 dollars; then 2 of 250.
+    other_way = [exchange(MADE_UP, 50, owners=("its authority", "another one"))] * 3
+    await chain.go_on(10, lambda: other_way)
+    shares, missed, unlisted = await chain.doctor()
+    # The 13 blocks, and 2 of 250 dollars.
     assert shares.level is Level.WARN
+    assert "84.45 % of the volume" in shares.what
     assert "expected 95 % (api.read_share_min)" in shares.fix
     assert missed.level is Level.WARN
-    assert "made_up is missed (unknown_instruction): 6 calls, 300 USD, 15.54 %" in missed.what
+    assert f"{MADE_UP} is missed (unknown_exchange): 6 calls, 300 USD, 15.54 % of" in missed.what
+    assert unlisted.what.startswith(f"coverage: {MADE_UP} is not in the table: 13 calls")
 
-    await chain.go_on(45, lambda: upgraded)
-    _, jump, missed = await chain.doctor()
-    assert "made_up: 33 of" in jump.what
+    await chain.go_on(45, lambda: other_way)
+    _, jump, missed, _ = await chain.doctor()
+    assert f"{MADE_UP}: 33 of 46 calls missed since 08:00 UTC" in jump.what
     assert "0 of 287 in the day before" in jump.what
     assert "the program was upgraded, probably" in jump.fix
     assert "33 calls, 1,650 USD" in missed.what

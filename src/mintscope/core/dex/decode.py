@@ -145,4 +145,9 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
     if legs is None:
         return unlisted.read(call, token_accounts)
-    return [] if read is None else read(call, legs, token_accounts)
+    if read is None:
+        return []
+    found = read(call, legs, token_accounts)
+    if not found and b"" in swaps:
+        unlisted.expect_no_exchange(call, token_accounts)
+    return found

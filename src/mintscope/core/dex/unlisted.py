@@ -4,12 +4,12 @@ A program that publishes its swaps is read by its event, whatever the instructio
 Of the others, one that gave one mint for another is reported, for a person to look at.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from based58 import b58encode
 
 from mintscope.base.primitives import PUBKEY_BYTES
-from mintscope.base.solana import STABLES, WSOL
+from mintscope.base.solana import DOLLARS, WSOL
 from mintscope.core.dex import base58, events, pumpfun
 from mintscope.core.dex.events import FIELDS_AT, u64
 from mintscope.core.dex.moves import PARTIES, moves
@@ -22,6 +22,7 @@ from mintscope.core.dex.transfers import (
     exchange_of,
     exchanges_of,
     flow_of,
+    makes_shares,
     swap_of,
 )
 from mintscope.core.market.swap import Swap
@@ -43,11 +44,20 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     return []
 
 
+def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if a signer gave one mint for another under *call*, which gave no swap."""
+    exchanges = _exchanges(call, token_accounts)
+    traded = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
+    if traded and not makes_shares(call, traded[0], token_accounts, None):
+        head = base58.head(call.instruction.data).hex()
+        raise Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved_of(traded))
+
+
 def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
     """Return the most SOL or dollars that one of *exchanges* moved, None where it was neither."""
     sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
-    quotes = [Moved(mint, amount) for mint, amount in sides if mint in STABLES or mint == WSOL]
-    return max(quotes, key=lambda moved: (moved.quote in STABLES, moved.amount), default=None)
+    quotes = [Moved(mint, amount) for mint, amount in sides if mint in DOLLARS or mint == WSOL]
+    return max(quotes, key=lambda moved: (moved.quote in DOLLARS, moved.amount), default=None)
 
 
 def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
@@ -87,15 +97,20 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
+    """Return what each party gave of one mint for another under *call*; none if shares changed."""
+    return () if changes_supply(call) else tuple(_exchanges(call, token_accounts).values())
+
+
+def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchange]:
     """Return what each party gave of one mint for another under *call*.
 
     Lamports are left out: who claims fees pays the rent of accounts with them.
     """
-    if len(call.tokens) < PARTIES or changes_supply(call):
-        return ()
+    if len(call.tokens) < PARTIES:
+        return {}
     token_accounts.complete()
     tokens = Call(call.program, call.instruction, call.outer, call.inner, tokens=call.tokens)
     try:
-        return tuple(exchanges_of(moves(tokens, token_accounts)).values())
+        return exchanges_of(moves(tokens, token_accounts))
     except Unreadable:  # then it is not known to have been an exchange
-        return ()
+        return {}

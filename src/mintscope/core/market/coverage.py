@@ -118,7 +118,7 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 
     time        of the block, or of the newest of them
     program     its name; the address of one that is not listed
-    reason      why it was not read; `unknown_program`: read by what moved, under no name
+    reason      why it was not read; `unknown_program`: read by what moved, not listed
     head        first bytes of the instruction, hex, where they are what is unknown
     count       how many calls
     volume      about so many micro-USD; what had no rate or no quote is not in it

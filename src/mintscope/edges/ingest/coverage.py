@@ -20,9 +20,14 @@ MISSED: Final = "missed"
 ADDRESSES_MAX: Final = 100
 
 
-def slot_coverage(header: SlotHeader, decoded: Decoded) -> SlotCoverage:
-    """Return what the block of *header* held; its SOL is worth what *header* says."""
-    values = _Values(header.sol_usd)
+def slot_coverage(
+    header: SlotHeader, decoded: Decoded, dollars: frozenset[Mint] = STABLES
+) -> SlotCoverage:
+    """Return what the block of *header* held; its SOL is worth what *header* says.
+
+    dollars   the mints that are worth a dollar now, each of 6 decimals
+    """
+    values = _Values(header.sol_usd, dollars)
     calls: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     missed: dict[Mint, list[int]] = defaultdict(lambda: [0, 0, 0])
     _add_swaps(decoded.swaps, values, calls)
@@ -45,14 +50,25 @@ def slot_coverage(header: SlotHeader, decoded: Decoded) -> SlotCoverage:
 class _Values:
     """What amounts are worth in micro-USD; None for what is neither SOL nor a dollar."""
 
-    def __init__(self, sol_usd: float | None) -> None:
+    def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
         self._sol_usd = sol_usd
+        self._dollars: frozenset[str] = dollars
 
     def of(self, moved: Moved | None) -> int | None:
         return None if moved is None else self.amount(moved.quote, moved.amount)
 
+    def exchanged(self, swap: Swap) -> int | None:
+        """Return the value of its dollars, else of its SOL."""
+        paid = self.amount(swap.out_mint, swap.out_amount)
+        if paid is not None and swap.out_mint in self._dollars:
+            return paid
+        received = self.amount(swap.in_mint, swap.in_amount)
+        if received is not None and (paid is None or swap.in_mint in self._dollars):
+            return received
+        return paid
+
     def amount(self, mint: str, amount: int) -> int | None:
-        if mint in STABLES:
+        if mint in self._dollars:
             value = amount
         elif mint == WSOL and self._sol_usd is not None:
             value = int(amount / LAMPORTS_PER_MILLIONTH_SOL * self._sol_usd)
@@ -77,9 +93,7 @@ def _add_swaps(
         if swap.recognised_by is RecognisedBy.TRANSFERS:
             continue  # by its address, in Decoded.unlisted
         sums = calls[swap.program, READ]
-        value = values.amount(swap.out_mint, swap.out_amount)
-        if value is None or swap.in_mint in STABLES:
-            value = values.amount(swap.in_mint, swap.in_amount) or value
+        value = values.exchanged(swap)
         at = swap.transaction_index, swap.outer, swap.inner
         if at != before:
             _add(sums, value)

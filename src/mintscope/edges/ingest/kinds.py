@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mintscope.base.primitives import Signature
-from mintscope.base.solana import STABLES
+from mintscope.base.solana import DOLLARS
 from mintscope.core.dex.outcome import Decoded, Moved
 from mintscope.core.market.coverage import NotRead
 from mintscope.core.market.log import SlotHeader
@@ -53,5 +53,5 @@ class Kinds:
         self._counts[key] = self._counts.get(key, 0) + 1
         self._examples.setdefault(key, signature)
         if moved is not None:
-            sums = self._micro_usd if moved.quote in STABLES else self._lamports
+            sums = self._micro_usd if moved.quote in DOLLARS else self._lamports
             sums[key] = sums.get(key, 0) + moved.amount

@@ -138,7 +138,7 @@ class Slots:
         changes.append(NewSlot(header, priced.swaps, deciding.changed()))
         changes += _unread(block.slot, decoded)
         changes += Kinds(decoded).counted(header)
-        coverage = slot_coverage(header, decoded)
+        coverage = slot_coverage(header, decoded, quotes.dollars)
         self._metrics.count(coverage)
         changes.append(coverage)
         return True

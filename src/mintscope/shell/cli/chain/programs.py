@@ -30,8 +30,8 @@ def programs(
 ) -> None:
     """List the programs whose swaps are read, those that the configuration adds among them.
 
-    With --unread: calls that gave no swap and should have, and programs without a name that routers
-    called; the most value first. `unknown_program` is read by what moved, under the name unknown.
+    With --unread: calls that gave no swap and should have, and programs that are not listed; the
+    most value first. The swaps of an `unknown_program` are read by what moved.
     """
     if unread:
         _print_unread(config, limit, as_json=as_json)
