@@ -106,7 +106,10 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
         assert answer.status_code == 200
         assert body["success"] is True
         assert body["meta"].keys() == {"timestamp", "requestId"}
-        assert data.keys() == {"token", "price", "indicators", "dataSpan"}
+        assert data.keys() == {"token", "price", "indicators", "dataSpan", "coverage"}
+        assert data["coverage"]["token"] == {"byCalls": 1.0, "byVolume": 1.0}
+        assert data["coverage"]["overall"] == {"byCalls": 1.0, "byVolume": 1.0}
+        assert data["coverage"]["missingSlots"] == 0
         assert data["price"].keys() == {"usd", "sol"}
         assert data["dataSpan"].keys() == {"from", "to", "candleCounts"}
         assert data["indicators"].keys() == {*TIMEFRAMES, "buySellPressure"}

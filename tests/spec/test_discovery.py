@@ -189,15 +189,17 @@ async def test_its_example_is_what_is_answered(listed: SellingApi) -> None:
     shape = bazaar["schema"]["properties"]["output"]["properties"]["example"]
     jsonschema.validate(answer.json(), shape)
     shown = bazaar["info"]["output"]["example"]
-    assert set(shown["data"]) == {"token", "price", "indicators", "dataSpan"}
+    assert set(shown["data"]) == {"token", "price", "indicators", "dataSpan", "coverage"}
     assert set(shown) == set(answer.json())
 
 
 async def test_its_headers_pass_proxies_as_they_are_by_default(listed: SellingApi) -> None:
+    await listed.world.chains[-1].refresh_offer()
     sold = (await listed.client.get("/.well-known/x402")).json()
     for each in sold["endpoints"]:
         answer = await listed.client.request(each["method"], each["url"].removeprefix(ORIGIN))
         demand = demanded(answer)
+        assert "recentBlockhash" in demand["accepts"][0]["extra"]
         lines = [f"{name}: {value}\r\n" for name, value in answer.headers.items()]
         assert sum(map(len, lines)) < NGINX_BYTES
 

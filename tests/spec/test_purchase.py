@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from mintscope.base.credentials import CredentialKind, hint, is_well_formed
+from mintscope.core.payments.settlement import ChainUnavailable
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (
@@ -18,6 +19,7 @@ from support.scenes.payments.selling_api import (
     decoded,
     demanded,
     encoded,
+    opened,
 )
 from support.scenes.service import Service, bearer
 
@@ -52,6 +54,47 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> 
         },
     }
     assert set(demand["extensions"]) == {"payment-identifier", "bazaar"}
+
+
+async def test_a_402_carries_a_young_blockhash_and_asks_no_node(
+    shop: SellingApi, world: World
+) -> None:
+    """Offered for 30 slots after it was asked for; absent then, not old."""
+    await world.chains[-1].refresh_offer()
+    world.calls.clear()
+    for _ in range(3):
+        extra = (await shop.demand("POST", PURCHASE))["accepts"][0]["extra"]
+        assert extra["recentBlockhash"] == str(world.blockhash())
+        assert extra["lastValidBlockHeight"] == str(world.vm.block("confirmed").height + 150)
+    world.slots(30)
+    assert "recentBlockhash" in (await shop.demand("POST", PURCHASE))["accepts"][0]["extra"]
+    world.slots(1)
+    extra = (await shop.demand("POST", PURCHASE))["accepts"][0]["extra"]
+
+    assert extra.keys() == {"feePayer", "decimals", "memo", "transactionVersions"}
+    assert world.calls == []
+
+
+async def test_both_ways_to_pay_carry_the_blockhash(world: World) -> None:
+    async with opened(world, also=[world.usdc_terms]) as shop:
+        await world.chains[-1].refresh_offer()
+        demand = await shop.demand("POST", PURCHASE)
+
+    assert [each["extra"]["recentBlockhash"] for each in demand["accepts"]] == [
+        str(world.blockhash())
+    ] * 2
+
+
+async def test_a_node_that_does_not_answer_leaves_the_blockhash_out(
+    shop: SellingApi, world: World
+) -> None:
+    world.go_wrong(calls={"getLatestBlockhash": {"kind": "http", "status": 503}})
+    with pytest.raises(ChainUnavailable):
+        await world.chains[-1].refresh_offer()
+    demand = await shop.demand("POST", PURCHASE)
+
+    assert "recentBlockhash" not in demand["accepts"][0]["extra"]
+    assert demand["accepts"][0]["extra"]["transactionVersions"] == [0]
 
 
 @pytest.mark.parametrize(

@@ -142,18 +142,37 @@ async def test_too_little_that_is_read_fails_the_check_with_the_share_and_the_pr
     await follower.expect_read()
 
 
+async def test_it_looks_again_soon_until_there_is_something() -> None:
+    reader, waits = FakeCoverage(row("read", 9)), asyncio.Queue[float]()
+    reader.rows = None
+
+    async def wait(seconds: float) -> None:
+        await waits.put(seconds)
+        if reader.rows is not None:
+            await asyncio.Event().wait()
+        reader.rows = ()
+
+    task = asyncio.create_task(CoverageFollower(reader, ignore, share_min=0.5, wait=wait).run())
+    async with asyncio.timeout(5):
+        assert [await waits.get(), await waits.get()] == [1, 60]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_what_cannot_be_read_stays_as_it_was() -> None:
     market, _ = traded()
     reader = FakeCoverage(row("read", 9))
     looked = asyncio.Queue[int]()
 
-    async def wait() -> None:
+    async def wait(seconds: float) -> None:
+        assert seconds == 60
         await looked.put(reader.asked)
         reader.failure = ServiceUnavailable("away") if reader.asked == 1 else None
         if reader.asked == 3:
             await asyncio.Event().wait()
 
     follower = CoverageFollower(reader, market.cover, share_min=0.5, wait=wait)
+    await follower.try_to_look()
     task = asyncio.create_task(follower.run())
     async with asyncio.timeout(5):
         assert await looked.get() == 1

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from solders.hash import Hash
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.pace import Pace
+from mintscope.base.pace import SLOT_S_MIN, Pace
 from mintscope.base.primitives import UnixMs
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.protocol.envelope import Envelope, open_envelope
@@ -29,7 +29,7 @@ from mintscope.core.payments.settlement import (
     Trial,
     UnknownBlockhash,
 )
-from mintscope.edges.settlement.rpc_settlement import AHEAD_SLOTS, RpcSettlement
+from mintscope.edges.settlement.rpc_settlement import AHEAD_SLOTS, SLOT_S_UNKNOWN, RpcSettlement
 from support.scenes.payments.payment_build import PAYER, TERMS, Recipe
 
 SLOTS_S: Final = (0.1, 0.2, 0.4, 0.8)
@@ -66,6 +66,7 @@ class Node:
     stands      it has not moved since it was first asked
     forgets     it knows no blockhash
     is_mute     its answers are null
+    samples     of its performance; None: it gives none
     """
 
     chain: Chain
@@ -73,6 +74,7 @@ class Node:
     stands: bool = False
     forgets: bool = False
     is_mute: bool = False
+    samples: list[dict[str, int]] | None = None
     stood_at: int | None = None
 
     @property
@@ -83,6 +85,8 @@ class Node:
         return slot
 
     def answer(self, method: str, params: list[Any], made_at: int) -> Any:
+        if method == "getRecentPerformanceSamples":
+            return self.samples
         if self.is_mute:
             return None
         level = params[-1]["commitment"]
@@ -119,7 +123,9 @@ def payment(made_at: int) -> Envelope:
 class Scene:
     """A settlement that reaches *nodes* in turn."""
 
-    def __init__(self, chain: Chain, nodes: Sequence[Node], followed: int = 0) -> None:
+    def __init__(
+        self, chain: Chain, nodes: Sequence[Node], *, followed: int = 0, measures: bool = False
+    ) -> None:
         self.chain = chain
         self.followed = followed
         self._nodes = cycle(nodes)
@@ -129,7 +135,7 @@ class Scene:
             Endpoint(url="http://node/"),
             terms=[TERMS],
             clock=chain.clock,
-            pace=lambda: Pace(chain.slot_s, 60),
+            pace=lambda: None if measures else Pace(chain.slot_s, 60),
             followed_slot=self._followed,
             transport=httpx.MockTransport(self._handle),
             sleep=self._sleep,
@@ -227,6 +233,51 @@ async def test_a_node_that_answers_nothing_is_no_fault_of_the_payer() -> None:
     chain = Chain(0.2, 0.15)
     with pytest.raises(ChainUnavailable):
         await Scene(chain, [Node(chain, is_mute=True)]).simulate(START - 500)
+
+
+@pytest.mark.parametrize("lag", [0, 30, 31])
+async def test_a_blockhash_of_a_node_that_lags_behind_ingest_is_not_offered(lag: int) -> None:
+    chain = Chain(0.2, 0.15)
+    settlement = Scene(chain, [Node(chain, lag)], followed=START).settlement
+    await settlement.refresh_offer()
+
+    offered = settlement.offer()
+    assert (offered is None) == (lag > 30)
+    assert offered is None or offered.last_valid_height == START - lag + GOOD_BLOCKS
+
+
+@pytest.mark.parametrize("slot_s", [0.04, *SLOTS_S])
+async def test_without_samples_the_pace_is_that_of_the_nodes_own_answers(slot_s: float) -> None:
+    """Before it is known the shortest is assumed: what is offered is young all the same."""
+    chain = Chain(slot_s, 0.15)
+    settlement = Scene(chain, [Node(chain)], measures=True).settlement
+    await settlement.refresh_offer()
+    assert settlement.slot_s() == SLOT_S_UNKNOWN
+    for _ in range(4):
+        chain.clock.advance(int(20 * settlement.slot_s() * 1000))
+        await settlement.refresh_offer()
+
+    assert settlement.slot_s() == pytest.approx(slot_s, rel=0.1)
+
+
+async def test_a_node_that_jumps_makes_no_pace_of_nothing() -> None:
+    chain = Chain(0.2, 0.15)
+    node = Node(chain)
+    settlement = Scene(chain, [node], measures=True).settlement
+    await settlement.refresh_offer()
+    node.lag = -(10**9)
+    await settlement.refresh_offer()
+
+    assert settlement.slot_s() == SLOT_S_MIN
+
+
+async def test_samples_tell_the_pace_at_once() -> None:
+    chain = Chain(0.4, 0.15)
+    samples = [{"slot": 9, "numSlots": 300, "numTransactions": 1, "samplePeriodSecs": 60}] * 5
+    settlement = Scene(chain, [Node(chain, samples=samples)], measures=True).settlement
+    await settlement.refresh_offer()
+
+    assert settlement.slot_s() == 0.2
 
 
 @settings(max_examples=300, deadline=None)

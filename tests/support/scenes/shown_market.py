@@ -15,9 +15,11 @@ from msgspec.structs import replace
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.limits import Limits
-from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.primitives import Mint, UnixMs, UnixS
 from mintscope.base.solana import USDC, WSOL
+from mintscope.base.time import HOUR_MS, HOUR_S
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.coverage import Coverage, ProgramHour, Tally
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import PricedSwap
 from mintscope.edges.api.check import Check
@@ -98,7 +100,20 @@ class ShownMarket:
         reader = self.kept.market.reader
         started_at = UnixMs(self.clock.now() - 3_600_000)
         checks = [Check("data", self._is_well), gap_check(reader, self.follower.pace)]
-        return StatusReader(checks, reader, self.follower, None, started_at, self.rules)
+        return StatusReader(
+            checks, reader, self.follower, None, started_at, self.rules, self._coverage
+        )
+
+    def _coverage(self) -> Coverage:
+        """Return that nearly all was read."""
+        hour = self.clock.now() // HOUR_MS
+        rows = [
+            ProgramHour(hour, "pumpswap", "read", Tally(41_200, 41_000, 9_900_000 * 10**6)),
+            ProgramHour(hour, "pumpswap", "unknown_instruction", Tally(31, 30, 2_000 * 10**6)),
+        ]
+        since = UnixS((hour - 1) * HOUR_S)
+        now = UnixS(self.clock.now() // 1_000)
+        return Coverage(since, now, rows, 20_000, skipped_slots=4, missing_slots=0)
 
     async def _is_well(self) -> None:
         """Find nothing wrong."""

@@ -27,15 +27,13 @@ from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 
 NO_SALES: Final = "This service takes no payments; send a credit token instead."
 NOTHING_PRESENTED: Final = (
-    "This request costs one credit, sent as Authorization: Bearer svc_credit_<64 hex>; or a"
-    " payment of its own (x402), on the terms of the header PAYMENT-REQUIRED where there is one."
+    "This costs one credit (Authorization: Bearer svc_credit_<64 hex>), or a payment as in"
+    " PAYMENT-REQUIRED."
 )
 NO_CREDITS_PRESENTED: Final = (
     "This is paid for with credits, sent as Authorization: Bearer svc_credit_<64 hex>."
 )
-NO_PAYMENT_PRESENTED: Final = (
-    "A bundle is paid for on the terms of the header PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
-)
+NO_PAYMENT_PRESENTED: Final = "A bundle is paid for as in PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
 NOTHING_SENT: Final = "Nothing was sent for this request, nothing was charged for it."
 NO_CREDIT_LEFT: Final = (
     "The credential is valid, and its balance is 0 credits; nothing was charged."

@@ -22,13 +22,9 @@ from mintscope.core.market.coverage import (
 LOG = structlog.get_logger(__name__)
 
 EVERY_S: Final = 60.0
+SOON_S: Final = 1.0  # while there is nothing yet
 
-Wait: TypeAlias = Callable[[], Awaitable[None]]
-
-
-async def look_again_in_a_minute() -> None:
-    """Wait as long as is between two looks."""
-    await asyncio.sleep(EVERY_S)
+Wait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class CoverageFollower:
@@ -44,7 +40,7 @@ class CoverageFollower:
         cover: Callable[[ReportCoverages], None],
         *,
         share_min: float,
-        wait: Wait = look_again_in_a_minute,
+        wait: Wait = asyncio.sleep,
     ) -> None:
         self._reader = reader
         self._cover = cover
@@ -52,14 +48,18 @@ class CoverageFollower:
         self._wait = wait
         self.newest: Coverage | None = None
 
+    async def try_to_look(self) -> None:
+        """Look once; what cannot be read stays as it was, and says as of when."""
+        try:
+            await self.look()
+        except ServiceUnavailable as reason:
+            LOG.warning("coverage cannot be read", reason=str(reason))
+
     async def run(self) -> None:
-        """Look until cancelled; what cannot be read stays as it was, and says as of when."""
+        """Look every minute until cancelled, and more often while there is nothing yet."""
         while True:
-            try:
-                await self.look()
-            except ServiceUnavailable as reason:
-                LOG.warning("coverage cannot be read", reason=str(reason))
-            await self._wait()
+            await self._wait(SOON_S if self.newest is None else EVERY_S)
+            await self.try_to_look()
 
     async def look(self) -> None:
         """Look once.  Raises ServiceUnavailable."""

@@ -6,6 +6,7 @@ treasury's balance before and after, in that very transaction.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final, Self, TypeAlias
@@ -15,8 +16,8 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 
 from mintscope.base.clock import Clock
-from mintscope.base.pace import BLOCKHASH_BLOCKS, Pace, PaceMeter
-from mintscope.base.primitives import Mint, Signature, Slot, UnixS, Wallet
+from mintscope.base.pace import BLOCKHASH_BLOCKS, SLOT_S_MAX, SLOT_S_MIN, Pace
+from mintscope.base.primitives import Mint, Signature, Wallet
 from mintscope.base.solana import Endpoint
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
@@ -46,7 +47,10 @@ FRESH_SLOTS: Final = 50
 POLLS_IN_FLIGHT_MAX: Final = 4
 TIP_SLOTS: Final = 5  # how old the tip may be that many payments share
 AHEAD_SLOTS: Final = 2  # what a payer's node is commonly ahead of ours
-SLOT_S_UNKNOWN: Final = 0.2  # for the first seconds, on a node that gives no samples
+MARK_SLOTS: Final = 100  # that a node must have come to tell its pace; a few tell it roughly
+MARK_SLOTS_MIN: Final = 10
+MARKS_MAX: Final = 16
+SLOT_S_UNKNOWN: Final = 0.1  # for the first seconds, on a node that gives no samples
 TRIES: Final = 8  # a slot apart, of a payment whose blockhash the node does not know
 # What a node says of the third instruction, which is the transfer.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
@@ -88,7 +92,7 @@ class RpcSettlement(RpcTreasury):
         self._clock = clock
         self._pace = pace
         self._sampled: Pace | None = None
-        self._meter = PaceMeter()
+        self._marks = deque[tuple[int, float]](maxlen=MARKS_MAX)
         self._followed_slot = followed_slot
         self._sleep = sleep
         self._recents = RecentBlockhashes()
@@ -118,8 +122,19 @@ class RpcSettlement(RpcTreasury):
 
     def slot_s(self) -> float:
         """Return how long a slot takes now, in seconds, as measured."""
-        pace = self._pace() or self._meter.pace or self._sampled
+        measured = self._measured(MARK_SLOTS) or self._sampled or self._measured(MARK_SLOTS_MIN)
+        pace = self._pace() or measured
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
+
+    def _measured(self, slots_min: int) -> Pace | None:
+        """Return the pace by when this node came to which slot; None before it came *slots_min*."""
+        if not self._marks:
+            return None
+        (first, at_s), (last, until_s) = self._marks[0], self._marks[-1]
+        slots, seconds = last - first, until_s - at_s
+        if slots < slots_min:
+            return None
+        return Pace(min(max(seconds / slots, SLOT_S_MIN), SLOT_S_MAX), seconds)
 
     def offer(self) -> RecentBlockhash | None:
         """Return a young blockhash for a 402; None if none is known.  Asks nothing."""
@@ -131,7 +146,7 @@ class RpcSettlement(RpcTreasury):
 
     async def refresh_offer(self) -> None:
         """Ask for a newer blockhash to offer with 402s; one of a node that lags is not offered."""
-        if (self._pace() or self._meter.pace or self._sampled) is None:
+        if (self._pace() or self._sampled) is None:
             with suppress(ChainUnavailable):
                 self._sampled = await self._node.pace()
         await self.recent_blockhash(slot_min=await self._followed_slot() - YOUNG_BLOCKS)
@@ -139,7 +154,8 @@ class RpcSettlement(RpcTreasury):
     async def recent_blockhash(self, *, slot_min: int = 0) -> Hash:
         """Return the newest confirmed blockhash; offer it, too, if it is of *slot_min* or later."""
         blockhash, found = await self._node.latest()
-        self._meter.note(Slot(found.context.slot), UnixS(int(self._clock.monotonic_s())))
+        if not self._marks or found.context.slot > self._marks[-1][0]:
+            self._marks.append((found.context.slot, self._clock.monotonic_s()))
         height = found.value.last_valid_block_height
         if height is not None and found.context.slot >= slot_min:
             recent = RecentBlockhash(

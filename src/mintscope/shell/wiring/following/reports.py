@@ -28,6 +28,7 @@ async def following(
         follower = Follower(reader, market, clock, wait=wait)
         streams = Streams(Broadcaster(follower, market, clock), clock, stream_bounds(config))
         covered = CoverageFollower(coverage, market.cover, share_min=config.api.read_share_min)
+        await covered.try_to_look()  # so that the first report has it
         async with (
             running(follower.run, "follow"),
             running(streams.run, "streams"),
