@@ -145,6 +145,31 @@ CHAIN_FAULTS: Final = Recipe(
         ),
     ),
 )
+BLOCKHASHES: Final = Recipe(
+    name="blockhash ages",
+    proves="at 100 to 800 ms a slot a payment lives as long as its blockhash, and not a block more",
+    tests=("spec/test_blockhash_ages.py", "edges/settlement/test_levels.py"),
+    mutants=(
+        Mutant(
+            "an unknown blockhash always means a node behind",
+            "edges/settlement/rpc_settlement.py",
+            "if tried.slot >= level + AHEAD_SLOTS and named is None:",
+            "if False:",
+        ),
+        Mutant(
+            "a node that lags is believed",
+            "edges/settlement/rpc_settlement.py",
+            "if tried.slot >= level + AHEAD_SLOTS and named is None:",
+            "if True:",
+        ),
+        Mutant(
+            "a payment is dead in the last block that may hold it",
+            STATES,
+            "case Unseen(height=height) if height > payment.last_valid_height:",
+            "case Unseen(height=height) if height >= payment.last_valid_height:",
+        ),
+    ),
+)
 FORGERIES: Final = Recipe(
     name="forged payments",
     proves="no payment passes that differs from what was quoted, in any field or byte",
@@ -172,5 +197,6 @@ RECIPES: Final = (
     RACES,
     CRASH_POINTS,
     CHAIN_FAULTS,
+    BLOCKHASHES,
     FORGERIES,
 )

@@ -37,7 +37,7 @@ from mintscope.core.payments.protocol.requirement import Requirement, Resource, 
 from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.store import Budget
-from mintscope.devchain.blockstore import slot_pace
+from mintscope.devchain.blockstore import SlotPace, slot_pace
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
@@ -96,11 +96,12 @@ class World:
     The chain is slow, so that much can go wrong before a blockhash is dead.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, pace: SlotPace = TOWER) -> None:
         self.path = path
+        self.pace = pace
         self.clock = ManualClock(START)
-        self.vm = Vm(clock=self.clock, seed=7, pace=TOWER)
-        self.pulse = Pulse(self.vm, slot_ms=TOWER.slot)
+        self.vm = Vm(clock=self.clock, seed=7, pace=pace)
+        self.pulse = Pulse(self.vm, slot_ms=pace.slot)
         self.methods = Methods(self.vm)
         self.calls: list[str] = []
         self.was_called = defaultdict[str, asyncio.Event](asyncio.Event)
@@ -218,11 +219,11 @@ class World:
         return self.entropy.to_bytes(count)
 
     def slot_s(self) -> float:
-        return TOWER.slot / 1000
+        return self.pace.slot / 1000
 
     def slots(self, count: int) -> None:
         for _ in range(count):
-            self.clock.advance(TOWER.slot)
+            self.clock.advance(self.pace.slot)
             self.pulse.tick()
 
     async def miss(self) -> None:
@@ -233,7 +234,7 @@ class World:
         await self.reconciler().once()
 
     def seconds(self, count: int) -> None:
-        self.slots(count * 1_000 // TOWER.slot)
+        self.slots(count * 1_000 // self.pace.slot)
 
     async def until_called(self, method: str) -> None:
         async with asyncio.timeout(5):
@@ -280,8 +281,8 @@ class World:
 
 
 @asynccontextmanager
-async def world_at(path: Path) -> AsyncIterator[World]:
-    world = World(path / "money.sqlite")
+async def world_at(path: Path, pace: SlotPace = TOWER) -> AsyncIterator[World]:
+    world = World(path / "money.sqlite", pace)
     yield world
     for chain in world.chains:
         await chain.aclose()

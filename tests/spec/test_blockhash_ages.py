@@ -1,0 +1,158 @@
+"""A payment lives as long as its blockhash, at any pace, and its buyer is told so at once."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from mintscope.core.payments.protocol.requirement import HELD_OPEN_S
+from mintscope.devchain.blockstore import SlotPace, slot_pace
+from support.scenes.payments.payment_world import World, world_at
+from support.scenes.payments.selling_api import (
+    KEY,
+    PURCHASE,
+    SellingApi,
+    decoded,
+    demanded,
+    opened,
+)
+
+GOOD_BLOCKS: Final = 150
+PACES: Final = [
+    slot_pace(slot_ms, final) for slot_ms in (100, 200, 400, 800) for final in (150, 13_000)
+]
+TODAY: Final = [slot_pace(200, 150), slot_pace(200, 13_000)]
+HASTY_S: Final = 0.02  # of real time, as is what a handler waits
+QUOTE_S: Final = 120
+
+
+def named(pace: SlotPace) -> str:
+    return f"{pace.slot} ms, final after {pace.finalize} ms"
+
+
+every_pace = pytest.mark.parametrize("pace", PACES, ids=named)
+paces_of_today = pytest.mark.parametrize("pace", TODAY, ids=named)
+
+
+@pytest.fixture
+async def world(tmp_path: Path, pace: SlotPace) -> AsyncIterator[World]:
+    async with world_at(tmp_path, pace) as world:
+        world.slots(GOOD_BLOCKS)  # so that there are blocks no fork can take back
+        yield world
+
+
+@pytest.fixture
+async def shop(world: World) -> AsyncIterator[SellingApi]:
+    async with opened(world, patience_s=HASTY_S) as shop:
+        yield shop
+
+
+def told(answer: httpx.Response) -> Any:
+    """Return the reason why a payment is refused, once a new demand comes with it."""
+    assert answer.status_code == 402, answer.text
+    assert answer.json()["error"]["code"] == "PAYMENT_FAILED"
+    assert "recentBlockhash" in demanded(answer)["accepts"][0]["extra"]
+    return decoded(answer, "payment-response")["errorReason"]
+
+
+def reason(pace: SlotPace) -> str:
+    """Return why a payment is refused that comes when its blockhash has just expired."""
+    is_quote_good = (GOOD_BLOCKS + 1) * pace.slot < QUOTE_S * 1000
+    return "blockhash_not_found" if is_quote_good else "quote_expired"
+
+
+@every_pace
+async def test_a_payment_that_is_dead_when_it_comes_is_402_with_a_new_demand(
+    world: World, shop: SellingApi, pace: SlotPace
+) -> None:
+    """The blockhash is of a node of the buyer's: the chain goes on while ours is asked."""
+    payment = await shop.paid("POST", PURCHASE)
+    world.slots(GOOD_BLOCKS + 1)
+    await world.chains[-1].refresh_offer()
+    world.moving.add("simulateTransaction")
+    before = world.vm.block("processed").slot
+    answer = await shop.send("POST", PURCHASE, payment, key=KEY)
+
+    assert told(answer) == reason(pace)
+    assert world.vm.block("processed").slot - before <= 4
+    assert "sendTransaction" not in world.calls
+    again = shop.pay(demanded(answer))
+    async with opened(world) as patient:
+        assert (await patient.send("POST", PURCHASE, again, key=KEY)).status_code == 201
+
+
+@every_pace
+async def test_one_that_names_the_blockhash_of_the_402_costs_one_question(
+    world: World, shop: SellingApi, pace: SlotPace
+) -> None:
+    await world.chains[-1].refresh_offer()
+    payment = await shop.paid("POST", PURCHASE)
+    world.slots(GOOD_BLOCKS + 1)
+    await world.chains[-1].refresh_offer()
+    world.calls.clear()
+    answer = await shop.send("POST", PURCHASE, payment, key=KEY)
+
+    assert told(answer) == reason(pace)
+    assert world.calls.count("simulateTransaction") == int(reason(pace) == "blockhash_not_found")
+
+
+@every_pace
+async def test_a_payment_in_its_last_block_is_taken(world: World, shop: SellingApi) -> None:
+    payment = await shop.paid("POST", PURCHASE)
+    world.slots(GOOD_BLOCKS - 3)
+
+    async with opened(world) as patient:
+        answer = await patient.send("POST", PURCHASE, payment, key=KEY)
+    assert answer.status_code == 201
+
+
+@every_pace
+async def test_a_demand_says_for_how_long_a_payment_may_land(
+    shop: SellingApi, pace: SlotPace
+) -> None:
+    demand = await shop.demand("POST", PURCHASE)
+
+    assert demand["accepts"][0]["maxTimeoutSeconds"] == min(GOOD_BLOCKS * pace.slot // 1000, 60)
+
+
+@every_pace
+async def test_no_payment_is_in_doubt_longer_than_its_blockhash_lives_and_that_is_final(
+    world: World, shop: SellingApi, pace: SlotPace
+) -> None:
+    """Its handler has given up and its buyer has gone: it is looked at, and nothing is sent."""
+    world.go_wrong(landing={"kind": "never"})
+    sent_at = world.vm.block("confirmed").height
+    payment = await shop.paid("POST", PURCHASE)
+    pending = await shop.send("POST", PURCHASE, payment, key=KEY)
+    assert pending.json()["error"]["code"] == "PAYMENT_PENDING"
+    (last,) = (world.sql("SELECT last_valid_height FROM payment"),)
+    assert sent_at + GOOD_BLOCKS <= last <= sent_at + GOOD_BLOCKS + 12  # it went on meanwhile
+
+    while world.vm.block("finalized").height < last:
+        world.slots(1)
+    await world.reconciler().once()
+    assert world.sql("SELECT state FROM payment") == "pending"
+    world.slots(2)
+    await world.reconciler().once()
+    assert world.sql("SELECT state, final FROM payment") == ("failed", 1)
+    assert world.vm.block("processed").height - last <= pace.lag("finalized") + 5
+
+    await world.chains[-1].refresh_offer()
+    assert told(await shop.send("POST", PURCHASE, payment, key=KEY)) == "transaction_expired"
+    assert world.fees() == 0
+
+
+@paces_of_today
+async def test_the_request_that_waits_is_told_that_its_payment_is_dead(world: World) -> None:
+    world.go_wrong(landing={"kind": "never"})
+    async with opened(world, patience_s=HELD_OPEN_S) as patient:
+        payment = await patient.paid("POST", PURCHASE)
+        answer = await patient.send("POST", PURCHASE, payment, key=KEY)
+
+    assert answer.status_code == 402, answer.text
+    assert decoded(answer, "payment-response")["errorReason"] == "transaction_expired"
+    assert "sign another payment" in answer.json()["error"]["message"]
+    assert world.sql("SELECT state, final FROM payment") == ("failed", 1)
+    assert world.fees() == 0
