@@ -19,4 +19,9 @@ def with_gain(line: dict[str, Any]) -> dict[str, Any]:
         return line
     volume = Decimal(GAINED).scaleb(-line["in_decimals"])
     price = Decimal(line["quote_volume"]) / volume
-    return {**line, "in_amount": GAINED, "base_volume": str(volume), "price": str(price.normalize())}
+    return {
+        **line,
+        "in_amount": GAINED,
+        "base_volume": str(volume),
+        "price": str(price.normalize()),
+    }
