@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import signal
+import time
 from base64 import b64decode
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -20,10 +21,11 @@ from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
 from mintscope.base.credentials import CredentialKind, is_well_formed
-from mintscope.core.payments.protocol.requirement import MAINNET
+from mintscope.base.pace import BLOCKHASH_BLOCKS
+from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, MAINNET
 from support.fakes.reports import TRACKED
 from support.processes.market_town import PATIENT, market_town, tokens_issued, visiting
-from support.processes.paying_chain import Chain
+from support.processes.paying_chain import SLOT_MS, Chain
 from support.processes.selling_service import Manner
 from support.scenes.payments.shopping import PURCHASE, TIMEOUT_S, Paid, redeem, send
 
@@ -140,6 +142,34 @@ async def test_a_slower_chain_is_redeemed_with_the_key_that_was_given(tmp_path: 
         assert stranger.status_code == 409
         assert chain.received() == BUNDLE_PRICE
         assert tokens_issued(tmp_path) == 1
+
+
+async def test_a_blockhash_that_dies_is_told_at_once_by_processes_in_real_time(
+    tmp_path: Path,
+) -> None:
+    """A slot takes 40 ms, so it dies after 6 s; the shop has measured that by itself."""
+    with market_town(tmp_path, manner=Manner(patience_s=HELD_OPEN_S)) as (chain, [seller]):
+        async with visiting(chain, [seller]) as (shopper, [shop]):
+            late = await shopper.prepare(shop, key="the-secret-of-the-late-one")
+            await asyncio.sleep(BLOCKHASH_BLOCKS * SLOT_MS / 1000 + 1)
+            began_s = time.monotonic()
+            answer = await send(shop, late)
+            took_s = time.monotonic() - began_s
+            assert (answer.status_code, answer.json()["error"]["code"]) == (402, "PAYMENT_FAILED")
+            assert "blockhash_not_found" in answer.json()["error"]["message"]
+            assert took_s < 3
+            assert chain.received() == 0
+
+            chain.go_wrong(landing={"kind": "never"})
+            began_s = time.monotonic()
+            lost = await shopper.buy(shop, key="the-secret-of-the-lost-one")
+            took_s = time.monotonic() - began_s
+
+        assert lost.answer is not None
+        assert lost.answer.status_code == 402, lost.answer.text
+        assert "transaction_expired" in lost.answer.json()["error"]["message"]
+        assert BLOCKHASH_BLOCKS * SLOT_MS / 1000 < took_s < 15  # its life, what is final, a look
+        assert chain.fees() == 0
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -1,5 +1,6 @@
 """What runs beside the api: fees that run out, nodes that fail, payments that cannot be read."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +90,35 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     await sales.maintenance.look()
     assert metric("mintscope_sales_open") == 1
     assert isinstance(await sell("c"), Settled)
+
+
+async def test_402s_carry_a_blockhash_from_the_start_and_while_it_runs(
+    world: World, sales: Sales, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require, before = sales.facilitator.require, str(world.blockhash())
+    assert require(RESOURCE, AMOUNT).recent is None
+    await sales.expect_ready()
+    offered = require(RESOURCE, AMOUNT).recent
+    assert offered is not None
+    assert offered.blockhash == before
+
+    world.slots(40)
+    assert require(RESOURCE, AMOUNT).recent is None
+    refresh, was_asked = sales.chain.refresh_offer, asyncio.Event()
+
+    async def watched() -> None:
+        await refresh()
+        was_asked.set()
+
+    monkeypatch.setattr(sales.chain, "refresh_offer", watched)
+    running = asyncio.create_task(sales.maintenance.run())
+    async with asyncio.timeout(30):
+        await was_asked.wait()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    offered = require(RESOURCE, AMOUNT).recent
+    assert offered is not None
+    assert offered.blockhash == str(world.blockhash())
 
 
 async def test_one_process_audits_and_the_others_measure(world: World, sales: Sales) -> None:
