@@ -11,7 +11,7 @@ import grpc
 from bench.mainnet.chain import FINAL_LAG, FIRST, Chain
 from mintscope.base.primitives import Slot
 from mintscope.base.yellowstone import geyser_pb2
-from mintscope.core.dex.programs import BY_ADDRESS
+from mintscope.core.dex.token_accounts import SPL, SPL_2022
 from mintscope.devchain.stream.protobuf import to_protobuf
 
 Request = geyser_pb2.SubscribeRequest
@@ -69,7 +69,7 @@ def _info(entry: dict[str, Any], at: int) -> geyser_pb2.SubscribeUpdateTransacti
 def _touches(entry: dict[str, Any]) -> bool:
     loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
     named = (entry["transaction"]["message"]["accountKeys"], loaded["writable"], loaded["readonly"])
-    return any(BY_ADDRESS.keys() & set(addresses) for addresses in named)
+    return any({SPL, SPL_2022} & set(addresses) for addresses in named)
 
 
 def _status(slot: Slot, status: geyser_pb2.SlotStatus) -> Update:

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from itertools import cycle
 
 from mintscope.base.clock import Clock
+from mintscope.core.dex.token_accounts import SPL, SPL_2022
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, ask_version
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.poll import Polling, Progress
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.geyser import GeyserConfig
-from mintscope.shell.wiring.decoding import programs_read
 
 VERSION_TIMEOUT_S = 10.0
 
@@ -18,10 +18,14 @@ VERSION_TIMEOUT_S = 10.0
 def stream_of(
     config: Config, repairer: Node, polling: Polling, clock: Clock, progress: Progress
 ) -> GeyserSource:
-    """Return the source that reads the configured servers, filtered to the programs we read."""
+    """Return the source that reads the configured servers.
+
+    The token programs are the filter: whatever exchanges tokens calls one of them, also a program
+    that the table does not list, and every server takes a filter of two addresses.
+    """
     return GeyserSource(
         endpoints(config.geyser),
-        [program.address for program in programs_read(config.dex)],
+        [SPL, SPL_2022],
         repairer,
         polling,
         clock=clock,
