@@ -61,7 +61,7 @@ POISON: Final = Recipe(
         Mutant(
             "dust sets the price",
             PRICING,
-            "if min(seen.base_amount, seen.quote_amount) < DUST_RAW:",
+            "if seen.base_amount < DUST_RAW or seen.quote_amount < least:",
             "if False:",
         ),
         Mutant(

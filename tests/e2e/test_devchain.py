@@ -147,7 +147,7 @@ async def test_a_file_replays_as_one_chain(name: str, tmp_path: Path) -> None:
 
 
 async def test_a_poller_follows_it_through_a_fork() -> None:
-    chain = Devchain(seed=4, now=NOW, history_days=0.05)
+    chain = Devchain(seed=4, now=NOW, history_days=0.05, slot_ms=400, finality_ms=12_800)
     for _ in range(40):
         chain.tick()
     clock = ManualClock(NOW)

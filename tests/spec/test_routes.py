@@ -89,12 +89,13 @@ async def test_other_spellings_are_404(service: Service, path: str) -> None:
     assert await service.left(token) == 1
 
 
-async def test_a_query_changes_nothing(service: Service) -> None:
+async def test_an_empty_query_changes_nothing_and_an_unknown_one_is_refused(service: Service) -> None:
     token = await service.issue(1)
 
-    response = await service.client.get(f"{TOKEN}?a=b", headers=bearer(token))
+    plain = await service.client.get(f"{TOKEN}?", headers=bearer(token))
+    unknown = await service.client.get(f"{TOKEN}?a=b", headers=bearer(token))
 
-    assert response.status_code == 200
+    assert (plain.status_code, unknown.status_code) == (200, 400)
 
 
 async def test_a_browser_may_read_every_v1_answer(service: Service) -> None:

@@ -380,8 +380,10 @@ def test_the_template_holds_every_default(folder: Path) -> None:
 def test_every_name_with_a_size_says_its_unit() -> None:
     """A number without a unit is a number someone will misread."""
     plain = ("_max", "_requests", "_per_day", "_version", "_in_flight", "port", "start", "decimals")
+    shares = ("_share_min",)
     lamports = ("_lamports", "_lamports_min")
-    units = ("_s", "_ms", "_bytes_max", "_slots", "_minutes", "_hours", "_days", *lamports, *plain)
+    counted = ("_s", "_ms", "_bytes_max", "_slots", "_minutes", "_hours", "_days")
+    units = (*counted, *lamports, *plain, *shares)
 
     for _, _, group in settings():
         for setting in group:

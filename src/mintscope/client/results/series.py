@@ -113,6 +113,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     price         None where too little moved, or decimals are not known
     sets_price    it is in a candle
     is_final      its block is final; else it is confirmed
+    recognised_by "table", or "transfers" if what moved made it a swap
     """
 
     slot: int
@@ -127,6 +128,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     price: TokenPrice | None
     sets_price: bool
     is_final: bool
+    recognised_by: str = "table"
 
 
 class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):

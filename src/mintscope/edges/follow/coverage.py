@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import structlog
 
-from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.base.metrics import READ_SHARE
 from mintscope.core.market.coverage import (
     WINDOW_HOURS,
@@ -52,7 +52,7 @@ class CoverageFollower:
         """Look once; what cannot be read stays as it was, and says as of when."""
         try:
             await self.look()
-        except ServiceUnavailable as reason:
+        except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have made it yet
             LOG.warning("coverage cannot be read", reason=str(reason))
 
     async def run(self) -> None:

@@ -27,6 +27,7 @@ MODULES: Final = (
     "base/credentials.py",
     "base/errors.py",
     "base/foreign.py",
+    "base/pace.py",
     "base/primitives.py",
     "core/__init__.py",
     "core/payments/__init__.py",
