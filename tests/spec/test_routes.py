@@ -89,7 +89,9 @@ async def test_other_spellings_are_404(service: Service, path: str) -> None:
     assert await service.left(token) == 1
 
 
-async def test_an_empty_query_changes_nothing_and_an_unknown_one_is_refused(service: Service) -> None:
+async def test_an_empty_query_changes_nothing_and_an_unknown_one_is_refused(
+    service: Service,
+) -> None:
     token = await service.issue(1)
 
     plain = await service.client.get(f"{TOKEN}?", headers=bearer(token))

@@ -88,8 +88,8 @@ async def test_what_was_read_is_told_in_plain_words(tmp_path: Path) -> None:
     some = covered(("read", Tally(98, 98, 9_999)), ("no_movement", Tally(2, 1, 1)))
     page = await shown(tmp_path, coverage=some)
     assert (
-        "Trades that were read 99.99 % of the volume 98 % of the trades, since"
-        " 15 Jan 2027, 08:00 UTC . 2 were not understood, mostly of programs that were changed;"
+        "Trades that were read 99.99 % of the volume Since 15 Jan 2027, 08:00 UTC . 98 % of the"
+        " trades. 2 were not understood, mostly of programs that were changed;"
         " they are in no candle and no volume. Slots of that time: 2 missing, 7 proven to hold no"
         " block." in page
     )
@@ -99,7 +99,7 @@ async def test_what_was_read_where_all_was_or_nothing(tmp_path: Path) -> None:
     whole = await shown(tmp_path, coverage=covered(("read", Tally(9))))
     assert "100 % of the trades Since" in whole
     assert "All of them were understood." in whole
-    assert "No tokens were exchanged since" in await shown(tmp_path, coverage=covered())
+    assert "No tokens were exchanged. Since" in await shown(tmp_path, coverage=covered())
     assert "Trades that were read Not counted yet." in await shown(tmp_path)
 
 
