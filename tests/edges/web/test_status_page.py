@@ -88,7 +88,7 @@ async def test_what_was_read_is_told_in_plain_words(tmp_path: Path) -> None:
     some = covered(("read", Tally(98, 98, 9_999)), ("no_movement", Tally(2, 1, 1)))
     page = await shown(tmp_path, coverage=some)
     assert (
-        "Trades that were read 99.99 % of the volume Since 15 Jan 2027, 08:00 UTC . 98 % of the"
+        "Trades that were read 99.99 % of the volume Since 15 Jan 2027, 08:00 UTC 98 % of the"
         " trades. 2 were not understood, mostly of programs that were changed;"
         " they are in no candle and no volume. Slots of that time: 2 missing, 7 proven to hold no"
         " block." in page
