@@ -187,23 +187,6 @@ TABLE: Final[tuple[Program, ...]] = (
     Program("gmgn", "GMgnVFR8Jb39LoXsEVzb3DvBy3ywCmdmJquHUy1Lrkqb", {}, None, proven=False),
 )
 
-ROUTERS: Final = {
-    "JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB": "jupiter_v4",
-    "JUP3c2Uh3WA4Ng34tw6kPd2G4C5BB21Xo36Je1s32Ph": "jupiter_v3",
-    "JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo": "jupiter_v2",
-    "Sett1erwx2eqT5A8uvu8GBxDFT2W5TNnhirL7hLmb8m": "0x_settler",
-    "REALp6iMBDTctQqpmhBo4PumwJGcybbnDpxtax3ara3": "byreal_router",
-    "GMGNreQcJFufBiCTLDBgKhYEfEe9B454UjpDr5CaSLA1": "gmgn_2",
-    "AveaiuA1emN71q9mS2QQ9BEWNAAHmp8sHSvwLFHQjufM": "ave",
-    "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1": "bloom",
-    "BANANAjs7FJiPQqJTGFzkZJndT9o7UmKiYYGaJz6frGu": "banana_gun",
-    "MaestroAAe9ge5HTc64VbBQZ6fP77pwvrhM8i1XWSAx": "maestro",
-    "minTcHYRLVPubRK8nt6sqe2ZpWrGDLQoNLipDJCGocY": "mintech",
-    "NinafKYvKDCH26v6uEpfDjyuDjjpbdfhiPjrJV6FTFs": "nina",
-    "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv": "prism",
-}
-"""Routers and bots by address, for people to read: what they call is recognised by itself."""
-
 UNLISTED: Final = Program("unlisted", "", ANY, read_closed)
 """A program that is not in the table, judged by what moved: see `recognition`."""
 
