@@ -86,7 +86,7 @@ def test_what_a_release_knows_is_read_as_it_knows_it() -> None:
     assert list(programs_read(known)) == list(TABLE)
 
 
-def test_the_stream_is_filtered_to_added_programs_too() -> None:
+def test_the_stream_is_filtered_to_the_token_programs_that_every_exchange_calls() -> None:
     source = stream_of(
         Config(dex=DexConfig(programs=(f"new:{NEW}:01",))),
         PreferredNodes([], SystemClock()),
@@ -95,7 +95,10 @@ def test_the_stream_is_filtered_to_added_programs_too() -> None:
         lambda _read, _total: None,
     )
 
-    assert NEW in source.programs
+    assert source.programs == [
+        "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
+        "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
+    ]
 
 
 def test_the_command_lists_what_is_read_and_who_added_it(
