@@ -20,6 +20,7 @@ from support.scenes.stores import market_in
 from support.scenes.token_market import BONE, YOUNG
 from support.scenes.website import ADMINISTRATOR, Website, website
 
+BLOOM = "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1"  # a bot that trades for its users
 BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
 TOKENS, SALES, AUDIT = "/admin/tokens", "/admin/sales", "/admin/audit"
 
@@ -130,8 +131,8 @@ async def test_what_was_read_and_which_programs_have_no_name_is_shown_by_day(
 ) -> None:
     hour = hour_of(site.clock.now())
     seen = [
-        covered(hour - 30, {("new", "unlisted"): 3}, volume=5_000_000),
-        covered(hour, {("a", "read"): 96, ("new", "unlisted"): 2, ("a", "x"): 2}, volume=1_000_000),
+        covered(hour - 30, {(BLOOM, "unlisted"): 3}, volume=5_000_000),
+        covered(hour, {("a", "read"): 96, (BLOOM, "unlisted"): 2, ("a", "x"): 2}, volume=1_000_000),
     ]
     async with market_in(site.folder) as market:
         await market.store.write(seen)
@@ -139,7 +140,7 @@ async def test_what_was_read_and_which_programs_have_no_name_is_shown_by_day(
     text = words(await administrator.open("/admin/overview"))
     assert "98 % of the volume and 98 % of the calls that exchanged tokens since" in text
     assert "of the volume of seven days 98.26 %" in text
-    assert "new $2 2 $15 3 0 0 0 0 0 $17 5" in text
+    assert f"Bloom ({BLOOM}) $2 2 $15 3 0 0 0 0 0 $17 5" in text
 
 
 def covered(hour: int, calls: Mapping[tuple[str, str], int], volume: int = 0) -> SlotCoverage:

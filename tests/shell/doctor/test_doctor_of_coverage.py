@@ -26,6 +26,7 @@ from support.scenes.stores import market_in
 CPMM: Final = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 CPMM_AUTHORITY: Final = "GpMZbSM2GgvTKHJirzeGfMFoaZ8UR2X7F4v8vHTvxFbL"
 SWAP: Final = bytes.fromhex("8fbe5adac41e33de")
+BLOOM: Final = "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1"  # a bot that trades for its users
 MADE_UP: Final = address("a program that no table has")
 TOKEN: Final = address("a token")
 DAY_HOURS: Final = 24
@@ -150,7 +151,7 @@ def test_programs_are_named_with_their_part_of_the_volume_of_the_last_hour_and_o
         row("b", "overflow", 1, 100, back=1),
         row("b", "no_movement", 2, 200, back=9),
         row("new", "unlisted", 2, 200),
-        row("older", "unlisted", 4, 20, back=20),
+        row(BLOOM, "unlisted", 4, 20, back=20),
     ) == [
         line.replace("\n", " ")
         for line in (
@@ -162,8 +163,8 @@ volume since 07:00 UTC, 3 calls, 300 USD, 2.94 % of the volume in the last day""
 the volume since 07:00 UTC, 1 call, 100 USD (known of 0), 0.98 % of the volume in the last day""",
             """warn: coverage: new is not in the table: 2 calls, 200 USD, 2.00 % of the volume since
 07:00 UTC, 2 calls, 200 USD, 1.96 % of the volume in the last day""",
-            """ok: coverage: older is not in the table: 0 calls, 0 USD, 0.00 % of the volume since
-07:00 UTC, 4 calls, 20 USD, 0.20 % of the volume in the last day""",
+            f"""ok: coverage: Bloom ({BLOOM}) is not in the table: 0 calls, 0 USD, 0.00 % of the
+volume since 07:00 UTC, 4 calls, 20 USD, 0.20 % of the volume in the last day""",
         )
     ]
 

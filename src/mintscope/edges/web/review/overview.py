@@ -10,6 +10,7 @@ from mintscope.base.primitives import MICRO_USD, UnixMs
 from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.hours import HourSeries, Series, hour_of, requests_of, status_of
 from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.dex.routers import named
 from mintscope.core.market.coverage import (
     READ,
     UNLISTED,
@@ -145,7 +146,7 @@ def _unlisted(rows: Sequence[ProgramHour], since: int) -> list[dict[str, Any]]:
             if row.program == program and row.outcome == UNLISTED:
                 days[min(DAYS - 1, max(0, (row.hour - since) // 24))].append(row.tally)
         sums = [_told(summed(day)) for day in reversed(days)]
-        found.append({"program": program, "days": sums, "total": _told(total)})
+        found.append({"program": named(program), "days": sums, "total": _told(total)})
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.base.primitives import MICRO_USD, UnixS
 from mintscope.base.time import HOUR_S
+from mintscope.core.dex.routers import named
 from mintscope.core.market.coverage import (
     DAY_HOURS,
     WINDOW_HOURS,
@@ -75,7 +76,7 @@ def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
     recently = dict(unlisted_programs(coverage.after(since)))
     for program, tally in unlisted_programs(coverage.rows)[:SHOWN_MAX]:
         what = (
-            f"coverage: {program} is not in the table:"
+            f"coverage: {named(program)} is not in the table:"
             f" {_told(recently.get(program, Tally()), now.all)} since {_clock(since)},"
             f" {_told(tally, day.all)} in the last day"
         )
