@@ -10,7 +10,7 @@ from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.core.market.listing.listed import Sort
 from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.mint_facts import MintFacts
+from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount
 from support.fakes.facts import FACTS
 from support.scenes.service import NOW, Service
 
@@ -76,8 +76,22 @@ async def test_a_token_with_every_field(listed: Service) -> None:
             "readyTimeframes": [],
             "trackedSince": START,
             "ageS": 100_000,
+            "uiMultiplier": None,
         }
     ]
+
+
+async def test_the_multiplier_is_the_one_at_the_time_of_the_list(listed: Service) -> None:
+    """The price beside it is that of a token as the mint counts them."""
+    for later, begins, expected in ((1, START + 100_000, 3.0), (2, START + 100_001, 2.0)):
+        scaled = ScaledUiAmount(multiplier=2.0, new_multiplier=3.0, effective_at=begins)
+        facts = facts_of(*NAMES[WSOL], scaled_ui_amount=scaled, supply=10**9)
+        await listed.market.learn(WSOL, replace(facts, read_at_ms=UnixMs(NOW + later)))
+        await listed.lister.refresh()
+        (token,) = await tokens(listed, "sort=price&limit=1")
+
+        assert token["uiMultiplier"] == expected
+        assert token["price"] == {"usd": 100.0, "sol": 1.0}
 
 
 async def test_what_is_not_known_is_null(listed: Service) -> None:
@@ -85,7 +99,7 @@ async def test_what_is_not_known_is_null(listed: Service) -> None:
     await listed.lister.refresh()
     token = (await tokens(listed, "query=888"))[0]
 
-    unknown = {"name", "symbol", "decimals", "price", "marketCapUsd"}
+    unknown = {"name", "symbol", "decimals", "price", "marketCapUsd", "uiMultiplier"}
     assert {name for name, value in token.items() if value is None} == unknown
     assert token["change"] == {"m5": None, "h1": None, "d1": None}
     assert (token["volumeUsdD1"], token["swapsD1"], token["ageS"]) == (0.0, 0, 0)

@@ -3,7 +3,8 @@
 from msgspec.structs import replace
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.market.mint_facts import TokenProgram
+from mintscope.base.time import iso_time
+from mintscope.core.market.mint_facts import ScaledUiAmount, TokenProgram
 from support.fakes.facts import FACTS
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.service import NOW, Service
@@ -30,6 +31,9 @@ async def test_a_plain_mint(service: Service) -> None:
         "transferFeeBps": None,
         "transferHook": None,
         "permanentDelegate": None,
+        "uiMultiplier": None,
+        "newUiMultiplier": None,
+        "newUiMultiplierAt": None,
         "inWords": [
             "It is a mint of the program SPL Token.",
             "No more can be made: it has no mint authority.",
@@ -64,6 +68,33 @@ async def test_what_its_issuer_can_do_is_told_in_words(service: Service) -> None
         f"The program {STRANGER} runs at every transfer, and can refuse it.",
         f"{STRANGER} can move or burn the tokens of every holder.",
     ]
+
+
+async def test_a_scaled_amount_is_the_one_in_effect(service: Service) -> None:
+    """The facts are read once a day; what is announced takes its place by itself."""
+    begins = NOW // 1000 + 60
+    scaled = ScaledUiAmount(multiplier=2.5, new_multiplier=5.0, effective_at=begins)
+    await service.market.track(TRACKED)
+    await service.market.learn(TRACKED, replace(FACTS, scaled_ui_amount=scaled))
+    before = (await service.client.get(PATH)).json()["data"]
+    service.clock.advance(59_999)
+    just_before = (await service.client.get(PATH)).json()["data"]
+    service.clock.advance(1)
+    after = (await service.client.get(PATH)).json()["data"]
+
+    assert (before["uiMultiplier"], before["newUiMultiplier"]) == (2.5, 5.0)
+    assert before["newUiMultiplierAt"] == begins
+    assert before["inWords"][-2:] == [
+        (
+            "Wallets show 2.5 tokens for each that the mint counts; prices and amounts here are of"
+            " those that it counts."
+        ),
+        f"From {iso_time(UnixMs(begins * 1000))} on they show 5.",
+    ]
+    assert just_before["uiMultiplier"] == 2.5
+    assert (after["uiMultiplier"], after["newUiMultiplier"]) == (5.0, None)
+    assert after["newUiMultiplierAt"] is None
+    assert "show 5 tokens" in after["inWords"][-1]
 
 
 async def test_what_is_not_known(service: Service) -> None:

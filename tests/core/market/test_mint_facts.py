@@ -4,16 +4,20 @@ Mint: github.com/solana-program/token, `Mint::pack_into_slice`.  Extensions: tok
 length of two bytes each.  Metadata: metaplex-foundation/mpl-token-metadata, `Metadata`, in Borsh.
 """
 
+import struct
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from solders.pubkey import Pubkey
 
-from mintscope.base.primitives import Mint, Slot, UnixMs
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.core.market.mint_facts import (
     ChainAccount,
     MintFacts,
     NotAMint,
+    ScaledUiAmount,
     TokenProgram,
     facts_of,
     metadata_address,
@@ -131,6 +135,74 @@ def test_extensions_that_matter_are_read_and_the_name_in_the_mint_comes_first() 
     assert facts.transfer_fee_bps == 125
     assert (facts.transfer_hook, facts.permanent_delegate) == (HOOK, DELEGATE)
     assert (facts.name, facts.symbol) == ("Own name", "OWN")
+
+
+def scaled(multiplier: float, effective_at: int, newer: float) -> bytes:
+    """ScaledUiAmountConfig: authority, f64, i64, f64."""
+    return key(MAKER) + struct.pack("<d", multiplier) + struct.pack("<qd", effective_at, newer)
+
+
+def read_scaled(value: bytes) -> ScaledUiAmount | None:
+    data = extended((25, value), (12, key(DELEGATE)))
+    facts = read(data, program=TokenProgram.SPL_2022)
+    assert facts.permanent_delegate == DELEGATE
+    return facts.scaled_ui_amount
+
+
+def test_a_multiplier_is_read_with_the_one_that_takes_its_place() -> None:
+    found = read_scaled(scaled(1.5, 1_800_000_000, 3.25))
+
+    assert found == ScaledUiAmount(multiplier=1.5, new_multiplier=3.25, effective_at=1_800_000_000)
+
+
+def test_one_multiplier_in_the_bytes_of_the_layout() -> None:
+    """2.0 is 0000000000000040 and 0.1 is 9a9999999999b93f, little-endian; the time is -1."""
+    value = bytes.fromhex("0000000000000040 ffffffffffffffff 9a9999999999b93f")
+
+    assert read_scaled(NO_ADDRESS + value) == ScaledUiAmount(
+        multiplier=2.0, new_multiplier=0.1, effective_at=-1
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        scaled(0.0, 0, 1.0),
+        scaled(1.0, 0, -1.0),
+        scaled(float("nan"), 0, 1.0),
+        scaled(1.0, 0, float("inf")),
+        scaled(1.0, 0, 1.0)[:-1],
+        b"",
+    ],
+)
+def test_a_multiplier_that_the_program_would_not_take_is_none(value: bytes) -> None:
+    assert read_scaled(value) is None
+
+
+@given(
+    begins=st.integers(-(2**63), 2**63 - 1) | st.integers(253_402_300_790, 253_402_300_810),
+    ago=st.integers(-5, 5),
+    both=st.tuples(st.floats(1e-9, 1e9), st.floats(1e-9, 1e9)),
+)
+def test_the_newer_multiplier_holds_from_its_second_on(
+    begins: int, ago: int, both: tuple[float, float]
+) -> None:
+    found = read_scaled(scaled(both[0], begins, both[1]))
+    assert found is not None
+    now = UnixS(begins + ago)
+
+    assert found.at(now) == (both[1] if ago >= 0 else both[0])
+    if ago >= 0 or both[0] == both[1] or begins >= 253_402_300_800:
+        assert found.announced(now) is None
+    else:
+        assert found.announced(now) == (both[1], begins)
+
+
+def test_facts_that_were_kept_before_have_no_multiplier() -> None:
+    kept = msgspec.json.decode(msgspec.json.encode(read(mint_data())))
+    assert kept.pop("scaledUiAmount") is None
+
+    assert msgspec.convert(kept, MintFacts) == read(mint_data())
 
 
 def test_an_extension_that_names_no_address_is_none() -> None:

@@ -18,7 +18,7 @@ from mintscope.base.solana import USDC, WSOL
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LogTip, PricedSwap, SlotHeader, SwapDetail
-from mintscope.core.market.mint_facts import MintFacts, TokenProgram
+from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount, TokenProgram
 from mintscope.core.market.series.store import (
     AskedCandles,
     KeptCandles,
@@ -213,5 +213,8 @@ def _facts(now: UnixMs) -> dict[Mint, MintFacts]:
             transfer_fee_bps=250,
             transfer_hook=ISSUER,
             permanent_delegate=ISSUER,
+            scaled_ui_amount=ScaledUiAmount(
+                multiplier=2.5, new_multiplier=5.0, effective_at=4_102_444_800
+            ),
         ),
     }

@@ -22,6 +22,7 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     market_cap_usd      price times supply
     ready_timeframes    those with enough candles for all indicators
     tracked_since       Unix seconds; age_s: seconds from then until the list was made
+    ui_multiplier       how many tokens wallets show for one (ScaledUiAmount of Token-2022)
     """
 
     mint: str
@@ -36,6 +37,7 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     ready_timeframes: list[str]
     tracked_since: int | None
     age_s: int | None
+    ui_multiplier: float | None = None
 
 
 class TokensPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -53,6 +55,8 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
     supply       in the smallest unit, as text: it may need 64 bits
     in_words     what its owners may do, in sentences
     read_at      when the chain was asked, Unix seconds
+    ui_multiplier   how many tokens wallets show for one; new_ui_multiplier: what takes its place,
+                    at new_ui_multiplier_at, Unix seconds
     """
 
     mint: str
@@ -69,3 +73,6 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
     in_words: list[str]
     slot: int
     read_at: int
+    ui_multiplier: float | None = None
+    new_ui_multiplier: float | None = None
+    new_ui_multiplier_at: int | None = None

@@ -4,14 +4,16 @@ Layouts: SPL Token `Mint` (82 bytes), Token-2022 extensions (type, length, value
 type at byte 165), Token Metadata Interface (extension 19), Metaplex Token Metadata `Metadata`.
 """
 
+import struct
 from collections.abc import Sequence
 from enum import StrEnum
+from math import isfinite
 from typing import Final, Protocol
 
 import msgspec
 from solders.pubkey import Pubkey
 
-from mintscope.base.primitives import PUBKEY_BYTES, Mint, Slot, UnixMs
+from mintscope.base.primitives import PUBKEY_BYTES, Mint, Slot, UnixMs, UnixS
 
 METAPLEX: Final = Pubkey.from_string("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
 MINT_BYTES: Final = 82
@@ -19,12 +21,18 @@ MULTISIG_BYTES: Final = 355  # no mint has this length, so that the two are told
 ACCOUNT_TYPE_AT: Final = 165
 ACCOUNT_TYPE_MINT: Final = 1
 METADATA_V1: Final = 4
+UNIX_S_MAX: Final = 253_402_300_799  # the year 9999: later, it never comes
 TEXT_MAX: Final = 64  # characters of a name that are kept; Token-2022 sets no limit
 
 TRANSFER_FEE, PERMANENT_DELEGATE, TRANSFER_HOOK, TOKEN_METADATA = 1, 12, 14, 19
+SCALED_UI_AMOUNT: Final = 25
 # In TransferFeeConfig: two authorities, the withheld amount, the older fee; then the newer one.
 NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16
 HOOK_PROGRAM_AT: Final = 32  # after its authority
+# ScaledUiAmountConfig: its authority; the multiplier f64, the time i64 from which the newer holds,
+# the newer f64.
+MULTIPLIERS: Final = struct.Struct("<dqd")
+MULTIPLIERS_AT: Final = 32
 
 
 class TokenProgram(StrEnum):
@@ -48,6 +56,30 @@ class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many tokens wallets show for each that the mint counts.
+
+    multiplier       until *effective_at*; positive, finite
+    new_multiplier   from then on
+    effective_at     Unix seconds, as its issuer set it: any 64 bits
+    """
+
+    multiplier: float
+    new_multiplier: float
+    effective_at: int
+
+    def at(self, time: UnixS) -> float:
+        """Return the multiplier that holds at *time*, as the token program chooses it."""
+        return self.new_multiplier if time >= self.effective_at else self.multiplier
+
+    def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
+        """Return the multiplier that takes its place after *time*, and when; None: none does."""
+        is_ahead = time < self.effective_at <= UNIX_S_MAX
+        if not is_ahead or self.new_multiplier == self.multiplier:
+            return None
+        return self.new_multiplier, UnixS(self.effective_at)
+
+
 class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a mint was at a slot.
 
@@ -61,6 +93,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
     transfer_hook       program that runs at every transfer; None without
     permanent_delegate  who can move or burn anyone's tokens; None without
+    scaled_ui_amount    how wallets scale what they show; None without; not in facts of before
     """
 
     slot: Slot
@@ -75,6 +108,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     transfer_fee_bps: int | None
     transfer_hook: str | None
     permanent_delegate: str | None
+    scaled_ui_amount: ScaledUiAmount | None = None
 
 
 class MintFactStore(Protocol):
@@ -131,6 +165,7 @@ def facts_of(
         transfer_fee_bps=_number(found.get(TRANSFER_FEE), NEWER_FEE_BPS_AT, 2),
         transfer_hook=_address(found.get(TRANSFER_HOOK), HOOK_PROGRAM_AT),
         permanent_delegate=_address(found.get(PERMANENT_DELEGATE), 0),
+        scaled_ui_amount=_scaled(found.get(SCALED_UI_AMOUNT)),
     )
 
 
@@ -210,6 +245,16 @@ def _address(value: bytes | None, at: int) -> str | None:
     """Return the address at *at*; 32 zero bytes mean none."""
     key = b"" if value is None else value[at : at + PUBKEY_BYTES]
     return str(Pubkey.from_bytes(key)) if len(key) == PUBKEY_BYTES and any(key) else None
+
+
+def _scaled(value: bytes | None) -> ScaledUiAmount | None:
+    """Return the multipliers, None for any that the program would not have taken."""
+    if value is None or len(value) < MULTIPLIERS_AT + MULTIPLIERS.size:
+        return None
+    multiplier, effective_at, newer = MULTIPLIERS.unpack_from(value, MULTIPLIERS_AT)
+    if not all(isfinite(each) and each > 0 for each in (multiplier, newer)):
+        return None
+    return ScaledUiAmount(multiplier=multiplier, new_multiplier=newer, effective_at=effective_at)
 
 
 def _number(value: bytes | None, at: int, size: int) -> int | None:

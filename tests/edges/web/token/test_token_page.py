@@ -52,6 +52,16 @@ async def test_power_over_holders_is_told_as_a_risk(stranger: Person) -> None:
     assert f"https://solscan.io/account/{ISSUER}" in page.text
 
 
+async def test_a_scaled_amount_is_told_beside_the_price(stranger: Person) -> None:
+    """And what is announced, with its time."""
+    told = words(await stranger.open(f"/token/{RISKY}"))
+
+    assert "Of one unscaled token: wallets show 2.5 for each." in told
+    assert "Wallets show 2.5 for each token" in told
+    assert "From 2100-01-01T00:00:00Z on they show 5." in told
+    assert "unscaled" not in words(await stranger.open(f"/token/{BONE}"))
+
+
 async def test_no_trades_are_told_from_no_buyers(shown_site: Website, stranger: Person) -> None:
     assert shown_site.token_market is not None
     await shown_site.token_market.trade(swap_of(SOL, 171.0, is_buy=False), after_s=1_200)

@@ -22,7 +22,7 @@ from mintscope.core.market.listing.momentum import rsi_of
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned
 from mintscope.core.market.listing.order import RowOrder, are_in, order_of, shares_of
 from mintscope.core.market.listing.store import FoldedTo
-from mintscope.core.market.mint_facts import MintFacts
+from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount
 from mintscope.core.market.readiness import CANDLES_FOR_ALL
 from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe
 
@@ -83,13 +83,21 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
     name: str | None
     symbol: str | None
     decimals: int | None
+    scaled: ScaledUiAmount | None = None
 
     @classmethod
     def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
         """Return *mint*, followed since then, as *facts* tell of it."""
         if facts is None:
             return cls(mint, since, None, None, None)
-        return cls(mint, since, cleaned(facts.name), cleaned(facts.symbol), facts.decimals)
+        return cls(
+            mint=mint,
+            since=since,
+            name=cleaned(facts.name),
+            symbol=cleaned(facts.symbol),
+            decimals=facts.decimals,
+            scaled=facts.scaled_ui_amount,
+        )
 
 
 class ListLine(NamedTuple):
@@ -104,6 +112,7 @@ class ListLine(NamedTuple):
     pressure     the bought share of what was traded within H1, 0 to 1; None: nothing was
     ready        the timeframes that have all their indicators
     age_s        since it is followed
+    ui_multiplier   how many tokens wallets show for one, at the time of the list
     """
 
     listed: ListedMint
@@ -117,6 +126,7 @@ class ListLine(NamedTuple):
     pressure: float | None
     ready: list[Timeframe]
     age_s: int | None
+    ui_multiplier: float | None = None
 
 
 class ListedPage(NamedTuple):
@@ -267,6 +277,7 @@ class ListedTokens:
             assert listed is not None
             m5, h1, d1 = map(_known, changes)
             since = listed.since
+            scaled = listed.scaled
             yield ListLine(
                 listed=listed,
                 usd=_known(usd),
@@ -279,6 +290,7 @@ class ListedTokens:
                 pressure=_known(pressure),
                 ready=list(compress(TIMEFRAMES, is_ready)),
                 age_s=None if since is None or now is None else max(0, now - since),
+                ui_multiplier=None if scaled is None or now is None else scaled.at(now),
             )
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mintscope.base.primitives import Mint
-from mintscope.base.time import SECOND_MS
+from mintscope.base.primitives import Mint, UnixMs, UnixS
+from mintscope.base.time import SECOND_MS, iso_time
 from mintscope.core.market.listing.names import cleaned
 from mintscope.core.market.mint_facts import PROGRAM_NAMES, MintFacts
 from mintscope.edges.api.tokens.wire import Metadata
@@ -12,8 +12,10 @@ from mintscope.edges.api.tokens.wire import Metadata
 BPS_PER_PERCENT: Final = 100
 
 
-def metadata_of(mint: Mint, facts: MintFacts) -> Metadata:
-    """Return *facts* of *mint* as they are sent."""
+def metadata_of(mint: Mint, facts: MintFacts, now: UnixS) -> Metadata:
+    """Return *facts* of *mint* as they are sent *now*."""
+    scaled = facts.scaled_ui_amount
+    announced = None if scaled is None else scaled.announced(now)
     return Metadata(
         mint=mint,
         name=cleaned(facts.name),
@@ -26,13 +28,16 @@ def metadata_of(mint: Mint, facts: MintFacts) -> Metadata:
         transfer_fee_bps=facts.transfer_fee_bps,
         transfer_hook=facts.transfer_hook,
         permanent_delegate=facts.permanent_delegate,
-        in_words=list(_in_words(facts)),
+        ui_multiplier=None if scaled is None else scaled.at(now),
+        new_ui_multiplier=None if announced is None else announced[0],
+        new_ui_multiplier_at=None if announced is None else announced[1],
+        in_words=list(_in_words(facts, now)),
         slot=facts.slot,
         read_at=facts.read_at_ms // SECOND_MS,
     )
 
 
-def _in_words(facts: MintFacts) -> Iterator[str]:
+def _in_words(facts: MintFacts, now: UnixS) -> Iterator[str]:
     yield f"It is a mint of the program {PROGRAM_NAMES[facts.program]}."
     if facts.mint_authority is None:
         yield "No more can be made: it has no mint authority."
@@ -48,3 +53,12 @@ def _in_words(facts: MintFacts) -> Iterator[str]:
         yield f"The program {facts.transfer_hook} runs at every transfer, and can refuse it."
     if facts.permanent_delegate is not None:
         yield f"{facts.permanent_delegate} can move or burn the tokens of every holder."
+    if facts.scaled_ui_amount is not None:
+        shown = facts.scaled_ui_amount.at(now)
+        yield (
+            f"Wallets show {shown:.12g} tokens for each that the mint counts; prices and amounts"
+            " here are of those that it counts."
+        )
+        if announced := facts.scaled_ui_amount.announced(now):
+            multiplier, at = announced
+            yield f"From {iso_time(UnixMs(at * SECOND_MS))} on they show {multiplier:.12g}."

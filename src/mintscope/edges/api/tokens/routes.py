@@ -10,7 +10,8 @@ import msgspec
 from mintscope.base.clock import Clock
 from mintscope.base.errors import BadRequest, ErrorCode, InsufficientData
 from mintscope.base.limits import Limit
-from mintscope.base.primitives import Mint
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.time import SECOND_MS
 from mintscope.core.market.listing.listed import (
     ListedTokens,
     ListPlace,
@@ -142,7 +143,8 @@ class TokenRoutes:
         facts = await self.lists.facts_of(mint)
         if facts is None:
             raise InsufficientData(UNREAD)
-        return success(request, metadata_of(mint, facts), at=self.clock.now())
+        now = self.clock.now()
+        return success(request, metadata_of(mint, facts, UnixS(now // SECOND_MS)), at=now)
 
     async def get_token_icon(self, request: Request) -> Response:
         """Answer the picture, of any mint: it says nothing of whether it is tracked."""

@@ -59,6 +59,13 @@ class PriceChange(Wire):
     d1: Annotated[float | None, about("Over a day, as a fraction; null: too young.", -0.05)]
 
 
+MULTIPLIED: Final = (
+    "How many tokens wallets show for each that the mint counts, now (ScaledUiAmount of"
+    " Token-2022); null: one. All prices and amounts are of tokens as the mint counts them: a price"
+    " divided by this is that of a token as wallets show it."
+)
+
+
 class ListedToken(Wire):
     """One token of the list: what is not known is null."""
 
@@ -85,6 +92,7 @@ class ListedToken(Wire):
         int | None, about("Since when it is tracked, Unix seconds.", 1_763_200_800)
     ]
     age_s: Annotated[int | None, about("Seconds from then to asOf.", 259_200)]
+    ui_multiplier: Annotated[float | None, about(MULTIPLIED, None)]
 
     @classmethod
     def of(cls, line: ListLine) -> "ListedToken":
@@ -103,6 +111,7 @@ class ListedToken(Wire):
             ready_timeframes=[each.value for each in line.ready],
             tracked_since=listed.since,
             age_s=line.age_s,
+            ui_multiplier=line.ui_multiplier,
         )
 
 
@@ -140,6 +149,13 @@ class Metadata(Wire):
     ]
     permanent_delegate: Annotated[
         str | None, about("Who can move or burn all tokens; null: none.", None)
+    ]
+    ui_multiplier: Annotated[float | None, about(MULTIPLIED, None)]
+    new_ui_multiplier: Annotated[
+        float | None, about("What takes its place; null: nothing is announced.", None)
+    ]
+    new_ui_multiplier_at: Annotated[
+        int | None, about("When it does, Unix seconds; null: nothing is announced.", None)
     ]
     in_words: Annotated[list[str], about("The same in sentences.", ["No more can be made."])]
     slot: Annotated[int, about("The slot at which the chain was asked.", 380_000_000)]

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from mintscope.core.market.mint_facts import PROGRAM_NAMES, MintFacts
+from mintscope.base.primitives import UnixMs, UnixS
+from mintscope.base.time import SECOND_MS, iso_time
+from mintscope.core.market.mint_facts import PROGRAM_NAMES, MintFacts, ScaledUiAmount
 
 PERCENT: Final = 100  # hundredths of a percent in one
 DECIMALS_SHOWN: Final = 2
@@ -22,8 +24,8 @@ class MintFact(NamedTuple):
     address: str = ""
 
 
-def facts_in_words(facts: MintFacts) -> Iterator[MintFact]:
-    """Yield what *facts* mean for a holder, the same questions for every token."""
+def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
+    """Yield what *facts* mean for a holder *now*, the same questions for every token."""
     yield _supply(facts)
     yield _making(facts)
     yield _freezing(facts)
@@ -45,9 +47,26 @@ def facts_in_words(facts: MintFacts) -> Iterator[MintFact]:
             "A permanent delegate can move or burn the tokens of every holder.",
             facts.permanent_delegate,
         )
+    if facts.scaled_ui_amount is not None:
+        yield _scaling(facts.scaled_ui_amount, now)
     yield MintFact(
         "plain", PROGRAM_NAMES[facts.program], f"The token program. {facts.decimals} decimals."
     )
+
+
+def multiplier_shown(multiplier: float) -> str:
+    """Return *multiplier* as people read it."""
+    return f"{multiplier:.12g}"
+
+
+def _scaling(scaled: ScaledUiAmount, now: UnixS) -> MintFact:
+    shown = multiplier_shown(scaled.at(now))
+    text = "Its issuer scales what wallets show. Prices and amounts here are of unscaled tokens."
+    if announced := scaled.announced(now):
+        newer, at = announced
+        begins = iso_time(UnixMs(at * SECOND_MS))
+        text += f" From {begins} on they show {multiplier_shown(newer)}."
+    return MintFact("plain", f"Wallets show {shown} for each token", text)
 
 
 def supply_of(facts: MintFacts) -> float:

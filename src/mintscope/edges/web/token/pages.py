@@ -13,8 +13,9 @@ from mintscope.base.errors import (
     ServiceUnavailable,
     TokenNotFound,
 )
-from mintscope.base.primitives import Mint, parse_mint
+from mintscope.base.primitives import Mint, UnixS, parse_mint
 from mintscope.base.solana import WSOL
+from mintscope.base.time import SECOND_MS
 from mintscope.core.market.listing.listed import ListLine
 from mintscope.core.market.listing.names import cleaned
 from mintscope.core.market.mint_facts import MintFacts
@@ -27,7 +28,7 @@ from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.page import Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.token.examples import examples_of
-from mintscope.edges.web.token.facts import facts_in_words, supply_of
+from mintscope.edges.web.token.facts import facts_in_words, multiplier_shown, supply_of
 from mintscope.edges.web.token.live import LivePages
 from mintscope.edges.web.token.reading import TokenReading, ToldReport
 from mintscope.edges.web.token.shown import figures_of, shown_report
@@ -53,6 +54,7 @@ class _Known:
     facts: MintFacts | None
     line: ListLine | None
     watched: Sequence[Mint] | None
+    now: UnixS
 
     @property
     def shown(self) -> dict[str, Any]:
@@ -70,11 +72,17 @@ class _Known:
             "line": self.line,
             "figures": None if self.line is None else figures_of(self.line),
             "watched": self.watched,
-            "facts": None if self.facts is None else list(facts_in_words(self.facts)),
+            "facts": None if self.facts is None else list(facts_in_words(self.facts, self.now)),
             "facts_read_at": None if self.facts is None else self.facts.read_at_ms,
+            "ui_multiplier": self._ui_multiplier(),
             "supply": None if self.facts is None else supply_of(self.facts),
             "meanings": [each for each in DEFINITIONS if each.anchor in SHOWN],
         }
+
+    def _ui_multiplier(self) -> str | None:
+        """Return how many tokens wallets show for one, in words; None: one."""
+        scaled = None if self.facts is None else self.facts.scaled_ui_amount
+        return None if scaled is None else multiplier_shown(scaled.at(self.now))
 
 
 class TokenPages:
@@ -111,7 +119,8 @@ class TokenPages:
         except (InvalidTokenAddress, TokenNotFound):
             return Page("token/unknown.html", {"asked": request.path_params["mint"]}, status=404)
         watched = await self._watching.mints(request.session)
-        known = _Known(mint, timeframe, facts, await self._listed(mint), watched)
+        now = UnixS(request.now // SECOND_MS)
+        known = _Known(mint, timeframe, facts, await self._listed(mint), watched, now)
         try:
             told = await self._reading.report(mint)
         except (InsufficientData, DataStale) as reason:
