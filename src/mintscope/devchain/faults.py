@@ -50,7 +50,17 @@ class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 StreamFault = Literal[
-    "cut", "lagged", "out_of_range", "internal", "silent", "duplicates", "dead", "head"
+    "cut",
+    "lagged",
+    "out_of_range",
+    "internal",
+    "silent",
+    "duplicates",
+    "dead",
+    "head",
+    "banks",
+    "both_dead",
+    "unnamed",
 ]
 
 
@@ -65,6 +75,9 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     duplicates     the newest blocks are sent again
     dead           a slot is said to have died, and its block comes after all
     head           `from_slot` is not minded: the newest block is the first
+    banks          a slot has two banks, interleaved: the first dies, the second is confirmed
+    both_dead      two banks of a slot die: of the skipped slot before the block, if there is one
+    unnamed        every second message of a slot names no bank
     times          how often; None: always
     """
 

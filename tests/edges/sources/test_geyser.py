@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, Final, NoReturn
 
-import httpx
 import pytest
 import uvicorn
 from structlog.testing import capture_logs
@@ -23,8 +22,7 @@ from mintscope.base.solana import WSOL, Block, Endpoint, Finalized, Gap, Source,
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.token_accounts import SPL, SPL_2022
 from mintscope.devchain.chain import Devchain
-from mintscope.devchain.faults import Knobs, StreamFault, Streaming
-from mintscope.devchain.stream.service import GeyserServer
+from mintscope.devchain.faults import Knobs, StreamFault
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.sources.geyser.believable import Believable
 from mintscope.edges.sources.geyser.node import StreamedNode
@@ -35,66 +33,26 @@ from mintscope.edges.sources.geyser.stream import (
     StreamEnded,
     ask_version,
 )
-from mintscope.edges.sources.poll import Poller, Polling
+from mintscope.edges.sources.poll import Poller
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, Unreachable
 from mintscope.edges.sources.watchdog import WatchedSource
 from mintscope.edges.sources.wire import Absence
-from support.oracles.devchain_blocks import NOW
 from support.oracles.market_file import kept
 from support.processes.processes import processes, start_process
+from support.scenes.served_stream import (
+    FIRST,
+    KINDS,
+    TOKEN,
+    Served,
+    new_chain,
+    served,
+)
 from support.scenes.stores import market_in
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FAULTS: Final = 200 if FULL else 24
 KILLS: Final = 40 if FULL else 5
-# Children are forked from a server that has imported everything once.
-FIRST: Final = Polling(start="first", poll_interval_ms=10)
-WATCHDOG_S: Final = 0.3
-KINDS: Final[Sequence[StreamFault]] = get_args(StreamFault)
-TOKEN: Final = "a key"
-
-
-def new_chain() -> Devchain:
-    return Devchain(seed=3, now=NOW, mints=5, history_days=0)
-
-
 MINTS: Final = [*dict.fromkeys([WSOL, *(Mint(token.mint) for token in new_chain().tokens)])]
-
-
-@dataclass
-class Served:
-    chain: Devchain
-    rpc: Rpc
-    endpoint: GeyserEndpoint
-
-    def source(self, *endpoints: GeyserEndpoint) -> GeyserSource:
-        return GeyserSource(
-            endpoints or [self.endpoint],
-            [SPL, SPL_2022],
-            self.rpc,
-            FIRST,
-            clock=SystemClock(),
-            watchdog_s=WATCHDOG_S,
-        )
-
-    def spoil(self, kind: StreamFault, times: int | None = 1) -> None:
-        self.chain.vm.faults.set(Knobs(stream=Streaming(kind, times)))
-
-
-@asynccontextmanager
-async def served(*, addresses_max: int = 100) -> AsyncGenerator[Served, None]:
-    chain = new_chain()
-    server = GeyserServer(chain, chain.vm.faults, addresses_max=addresses_max, x_token=TOKEN)
-    await server.start("127.0.0.1:0")
-    transport = httpx.ASGITransport(app=chain.app)
-    try:
-        async with Rpc(
-            Endpoint(url="http://node"), clock=SystemClock(), transport=transport
-        ) as rpc:
-            endpoint = GeyserEndpoint(url=f"http://127.0.0.1:{server.port}", x_token=TOKEN)
-            yield Served(chain, rpc, endpoint)
-    finally:
-        await server.stop()
 
 
 @dataclass
@@ -169,9 +127,13 @@ async def storm(at: Served, source: Until, faults: int) -> None:
 
 @pytest.mark.storm
 @pytest.mark.timeout(1_800 if FULL else 110)
-@pytest.mark.parametrize("addresses_max", [10, 1])
-async def test_faults_in_any_order_leave_no_trace(tmp_path: Path, addresses_max: int) -> None:
-    async with served(addresses_max=addresses_max) as at:
+@pytest.mark.parametrize(
+    ("addresses_max", "names_banks"), [(10, True), (1, True), (10, False), (1, False)]
+)
+async def test_faults_in_any_order_leave_no_trace(
+    tmp_path: Path, addresses_max: int, *, names_banks: bool
+) -> None:
+    async with served(addresses_max=addresses_max, names_banks=names_banks) as at:
         stormy = Until(at.source(), [])
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(ingest(stormy, tmp_path / "stormy"))
@@ -181,6 +143,61 @@ async def test_faults_in_any_order_leave_no_trace(tmp_path: Path, addresses_max:
 
         assert kept(tmp_path / "stormy") == kept(tmp_path / "calm")
         assert kept(tmp_path / "calm")["candles"]
+
+
+class Counting:
+    """A repairer that counts the blocks that it is asked for."""
+
+    def __init__(self, node: Rpc) -> None:
+        self._node = node
+        self.asked: list[Slot] = []
+
+    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
+        self.asked.append(slot)
+        return await self._node.block(slot, commitment)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("addresses_max", [10, 1])
+@pytest.mark.parametrize("kind", ["banks", "both_dead", "unnamed"])
+async def test_blocks_whose_slots_have_two_banks_are_ingested_as_the_chain_has_them(
+    tmp_path: Path, kind: StreamFault, addresses_max: int
+) -> None:
+    """Each slot has two banks, and no block of them comes from the repairer."""
+    async with served(addresses_max=addresses_max) as at:
+        repairer = Counting(at.rpc)
+        source = GeyserSource(
+            [at.endpoint], [SPL, SPL_2022], repairer, FIRST, clock=SystemClock(), watchdog_s=10
+        )
+        banked = Until(source, [])
+        at.spoil(kind, times=None)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(ingest(banked, tmp_path / "banked"))
+            for _ in range(200):
+                at.chain.tick()
+                await asyncio.sleep(0.02)
+                if at.chain.blockstore.tip - 40 > banked.delivered > -1:
+                    break
+            repaired_until = max(repairer.asked, default=Slot(0))
+            for _ in range(40):
+                before = at.chain.tick()
+                while banked.delivered < before - 20:  # noqa: ASYNC110 - it has no event for it
+                    await asyncio.sleep(0.01)
+            at.chain.vm.faults.set(Knobs())
+            for _ in range(10):
+                at.chain.tick()
+            banked.goal = goal(at.chain)
+        poller = Poller(at.rpc, FIRST, clock=SystemClock())
+        await ingest(Until(poller, goal(at.chain)), tmp_path / "calm")
+
+        assert kept(tmp_path / "banked") == kept(tmp_path / "calm")
+        assert kept(tmp_path / "calm")["candles"]
+        streamed = [slot for slot in at.chain.blockstore.slots if slot > repaired_until]
+        missed = [slot for slot in repairer.asked if slot in streamed[5:-15]]
+        assert missed == []
 
 
 @asynccontextmanager

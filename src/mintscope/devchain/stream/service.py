@@ -1,7 +1,8 @@
 """Serves Subscribe and GetVersion as Yellowstone does, with the faults that are set."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final, NoReturn, Protocol
 
 import grpc
@@ -16,6 +17,7 @@ from mintscope.devchain.transaction import Json
 VERSION: Final = '{"version":{"package":"mintscope-devchain","proto":"9.1.0"}}'
 REPLAY_SLOTS_MAX: Final = 500
 AGAIN_BLOCKS: Final = 3
+BANKS_PER_SLOT: Final = 3
 PAUSE_S: Final = 0.02
 PING_S: Final = 5.0
 STOP_S: Final = 0.5
@@ -41,16 +43,24 @@ class GeyserServer:
 
     addresses_max   how many a filter may name, as providers limit it
     x_token         what clients must show, "" for nothing
+    names_banks     messages have a bank_id, as those of servers since October 2026
     """
 
     def __init__(
-        self, chain: StreamedChain, faults: Faults, *, addresses_max: int = 100, x_token: str = ""
+        self,
+        chain: StreamedChain,
+        faults: Faults,
+        *,
+        addresses_max: int = 100,
+        x_token: str = "",
+        names_banks: bool = True,
     ) -> None:
         self._chain = chain
         self._blockstore = chain.blockstore
         self._faults = faults
         self._addresses_max = addresses_max
         self._x_token = x_token
+        self._names_banks = names_banks
         self._server = grpc.aio.server(compression=grpc.Compression.Gzip)
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Subscribe": grpc.stream_stream_rpc_method_handler(
@@ -105,7 +115,7 @@ class GeyserServer:
                 cursor = slot
             if self._blockstore.reached("finalized") > final:
                 final = self._blockstore.reached("finalized")
-                yield _status(final, geyser_pb2.SLOT_FINALIZED)
+                yield self._status(final, geyser_pb2.SLOT_FINALIZED, bank_of(final, 0))
             if loop.time() > ping_due_s:
                 ping_due_s = loop.time() + PING_S
                 yield Update(ping=geyser_pb2.SubscribeUpdatePing())
@@ -136,30 +146,84 @@ class GeyserServer:
     async def _spoilt(
         self, block: ChainBlock, request: Request, context: Context
     ) -> AsyncIterator[Update]:
-        fault = self._faults.streaming("cut", "lagged", "silent", "duplicates", "dead")
+        fault = self._faults.streaming(
+            "cut", "lagged", "silent", "duplicates", "dead", "banks", "both_dead", "unnamed"
+        )
         messages = list(self._messages(block, request))
         if fault in {"cut", "dead"}:
             for message in messages[: len(messages) // 2]:
                 yield message
         await _end(fault, context)
         if fault == "dead":
-            yield _status(block.slot, geyser_pb2.SLOT_DEAD)
+            yield self._status(block.slot, geyser_pb2.SLOT_DEAD, bank_id=None)
         if fault == "duplicates":
             for slot in list(self._blockstore.between(0, block.slot))[-AGAIN_BLOCKS:]:
                 again = self._blockstore.block(slot)
                 messages += [] if again is None else self._messages(again, request)
-        for message in messages:
+        for message in self._with_banks(fault, block, request, messages):
             yield message
 
-    def _messages(self, block: ChainBlock, request: Request) -> Iterator[Update]:
-        """Yield what one slot is to this subscription."""
+    def _with_banks(
+        self,
+        fault: StreamFault | None,
+        block: ChainBlock,
+        request: Request,
+        messages: Sequence[Update],
+    ) -> Iterator[Update]:
+        """Yield *messages*, and among them what *fault* does to the banks of the slot."""
+        match fault:
+            case "banks":
+                yield from interleaved(self._dying(block, request, block.slot, 1), messages)
+            case "both_dead":
+                is_after_skipped = block.parent_slot < block.slot - 1
+                slot = Slot(block.slot - 1) if is_after_skipped else block.slot
+                first, second = (self._dying(block, request, slot, bank) for bank in (1, 2))
+                yield from interleaved(first, second)
+                yield from messages
+            case "unnamed":
+                for number, message in enumerate(messages):
+                    if number % 2 == 0:
+                        unname(message)
+                    yield message
+            case _:
+                yield from messages
+
+    def _dying(
+        self, block: ChainBlock, request: Request, slot: Slot, bank: int
+    ) -> Iterator[Update]:
+        """Yield another bank at *slot* until it dies: other transactions, and another hash.
+
+        It is never sent as a whole block: those are sent of confirmed banks alone.
+        """
+        other = block._replace(slot=slot, blockhash=f"{bank}{block.blockhash[1:]}")
+        bank_id = bank_of(slot, bank)
+        for message in [*self._messages(other, request, bank)][:-1]:
+            kind = message.WhichOneof("update_oneof")
+            if kind == "transaction":
+                part = message.transaction.transaction
+                part.index += 1
+                part.signature = part.signature[::-1]
+            if kind != "block":
+                yield message
+        yield self._status(slot, geyser_pb2.SLOT_DEAD, bank_id)
+
+    def _status(self, slot: Slot, status: geyser_pb2.SlotStatus, bank_id: int | None) -> Update:
+        named = bank_id if self._names_banks else None
+        return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status, bank_id=named))
+
+    def _messages(self, block: ChainBlock, request: Request, bank: int = 0) -> Iterator[Update]:
+        """Yield what one bank of a slot is to this subscription."""
         infos = [to_protobuf(entry, at) for at, entry in enumerate(self._chain.entries(block))]
-        yield _status(block.slot, geyser_pb2.SLOT_CREATED_BANK)
+        bank_id = bank_of(block.slot, bank)
+        named = bank_id if self._names_banks else 0
+        yield self._status(block.slot, geyser_pb2.SLOT_CREATED_BANK, bank_id)
         for name, wanted in request.transactions.items():
             for info in infos:
                 is_wanted = wanted.failed or not info.meta.HasField("err")
                 if is_wanted and _touches(info, wanted.account_include):
-                    one = geyser_pb2.SubscribeUpdateTransaction(slot=block.slot, transaction=info)
+                    one = geyser_pb2.SubscribeUpdateTransaction(
+                        slot=block.slot, transaction=info, bank_id=named
+                    )
                     yield Update(filters=[name], transaction=one)
         for name, asked in request.blocks.items():
             whole = geyser_pb2.SubscribeUpdateBlock(
@@ -180,15 +244,30 @@ class GeyserServer:
                 parent_slot=block.parent_slot,
                 parent_blockhash=block.parent_blockhash,
                 executed_transaction_count=len(infos),
+                bank_id=named,
             )
             meta.block_time.timestamp = block.time
             meta.block_height.block_height = block.height
             yield Update(filters=[name], block_meta=meta)
-        yield _status(block.slot, geyser_pb2.SLOT_CONFIRMED)
+        yield self._status(block.slot, geyser_pb2.SLOT_CONFIRMED, bank_id)
 
 
-def _status(slot: Slot, status: geyser_pb2.SlotStatus) -> Update:
-    return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status))
+def bank_of(slot: int, bank: int) -> int:
+    """Return the id of a bank of *slot*: 0 is the one that is confirmed, 1 and 2 are others."""
+    return BANKS_PER_SLOT * slot + bank + 1
+
+
+def interleaved(one: Iterable[Update], other: Iterable[Update]) -> Iterator[Update]:
+    """Yield the first of each, the second of each, and so on."""
+    for pair in zip_longest(one, other):
+        yield from (message for message in pair if message is not None)
+
+
+def unname(message: Update) -> None:
+    """Take away the bank that *message* names."""
+    kind = message.WhichOneof("update_oneof")
+    if kind in {"transaction", "block_meta", "slot"}:
+        getattr(message, kind).ClearField("bank_id")
 
 
 def _touches(info: Info, addresses: Sequence[str]) -> bool:

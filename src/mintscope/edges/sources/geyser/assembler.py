@@ -1,5 +1,6 @@
 """Blocks from the messages of one session of a stream.  No I/O."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,6 +10,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block
 from mintscope.base.yellowstone import geyser_pb2
+from mintscope.edges.sources.geyser.banks import UNNAMED, Banks, Info, Room, Whole
 from mintscope.edges.sources.geyser.shelf import Shelf
 from mintscope.edges.sources.geyser.transactions import ProtobufTransactions
 
@@ -17,8 +19,13 @@ log = structlog.get_logger()
 FUTURE_S_MAX: Final = 60.0
 PARTIAL_SLOTS_MAX: Final = 64
 PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
+NAMED_SLOTS_MAX: Final = 1_024  # slots of which at least one bank was named
+GIVEN_MAX: Final = 1_024
 
-Info = geyser_pb2.SubscribeUpdateTransactionInfo
+CONFIRMING: Final = frozenset({geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED})
+# Other statuses may name no bank.
+STATUSES_OF_BANKS: Final = CONFIRMING | {geyser_pb2.SLOT_CREATED_BANK, geyser_pb2.SLOT_PROCESSED}
+
 Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
 
 
@@ -26,19 +33,21 @@ class Assembler:
     """Puts what a session sends on the *shelf*.
 
     is_joined   the session sends single transactions and block metas, not blocks: a slot is whole
-                once its meta has come and a later slot has begun; the first slot of a session may
-                have begun before it, and is left to the repair, and so are the oldest of too
-                many slots, or bytes, that are not whole
+                once its meta has come, a later slot has begun, and of several banks one is
+                confirmed, by a slot's status or by the parent hash of a later block; the first slot
+                of a session may have begun before it, and is left to the repair, and so are the
+                oldest of too many slots, or bytes, that are not whole
     """
 
     def __init__(self, shelf: Shelf, clock: Clock, *, is_joined: bool) -> None:
         self._shelf = shelf
         self._clock = clock
         self.is_joined = is_joined
-        self._parts: dict[Slot, dict[int, Info]] = {}
-        self._metas: dict[Slot, geyser_pb2.SubscribeUpdateBlockMeta] = {}
-        self._bytes = 0
+        self._slots: dict[Slot, Banks] = {}
+        self._given: OrderedDict[Slot, int] = OrderedDict()
+        self._room = Room()
         self._closed = Slot(-1)
+        self._begun = Slot(-1)
 
     def take(self, update: geyser_pb2.SubscribeUpdate) -> bool:
         """Take one message; return whether a block came of it."""
@@ -49,64 +58,128 @@ class Assembler:
             case "slot":
                 return self._take_slot(update.slot)
             case "transaction":
-                slot, info = Slot(update.transaction.slot), update.transaction.transaction
-                if self._is_open(slot):
-                    self._parts.setdefault(slot, {})[info.index] = info
-                    self._bytes += _size(info)
+                part = update.transaction
+                banks = self._open(Slot(part.slot))
+                if banks is not None:
+                    banks.take(part.bank_id, part.transaction)
                     self._make_room()
-                return self._close_below(slot)
+                # Only a slot that begins makes another whole.
+                return part.slot > self._begun and self._begin(Slot(part.slot))
             case "block_meta":
-                slot = Slot(update.block_meta.slot)
-                if self._is_open(slot):
-                    self._metas[slot] = update.block_meta
+                meta = update.block_meta
+                banks = self._open(Slot(meta.slot))
+                if banks is not None:
+                    banks.finish(meta.bank_id, meta)
                     self._make_room()
-                return self._close_below(slot)
+                return self._begin(Slot(meta.slot))
             case _:
                 return False
 
     def _take_slot(self, said: geyser_pb2.SubscribeUpdateSlot) -> bool:
         slot = Slot(said.slot)
+        bank_id = said.bank_id or None
         if said.status == geyser_pb2.SLOT_DEAD:
-            self._take_parts(slot)
-            self._metas.pop(slot, None)
-            self._shelf.kill(slot)
-        elif said.status == geyser_pb2.SLOT_FINALIZED:
+            self._kill(slot, bank_id)
+            return False
+        if said.status == geyser_pb2.SLOT_FINALIZED:
             self._shelf.finalize(slot)
+        if bank_id is None or said.status not in STATUSES_OF_BANKS:
+            return False
+        if said.status in CONFIRMING:
+            given = self._given.get(slot, bank_id)
+            if given not in {bank_id, UNNAMED}:
+                self._shelf.kill(slot)  # another bank, the only one at that time
+            self._remember(slot, bank_id)
+        banks = self._banks(slot) if self.is_joined else None
+        if banks is None:
+            return False
+        if said.status in CONFIRMING:
+            banks.confirm(bank_id)
+            return self._close()
+        banks.note(bank_id)
         return False
 
-    def _is_open(self, slot: Slot) -> bool:
-        """Tell whether *slot* is not whole yet."""
+    def _kill(self, slot: Slot, bank_id: int | None) -> None:
+        """Drop the bank of *slot* that died; None: every bank of it."""
+        # A bank that is not held yet is noted, too: its later messages are not taken.
+        banks = self._banks(slot) if self.is_joined else None
+        if banks is not None:
+            banks.kill(bank_id)
+        # A whole block names no bank: until one is confirmed, it may be the one that died.
+        if bank_id is None or self._given.get(slot, bank_id) in {bank_id, UNNAMED}:
+            self._given.pop(slot, None)
+            self._shelf.kill(slot)
+
+    def _remember(self, slot: Slot, bank_id: int) -> None:
+        """Note the bank of *slot* that is on the shelf or is confirmed."""
+        self._given[slot] = bank_id
+        while len(self._given) > GIVEN_MAX:
+            self._given.popitem(last=False)
+
+    def _open(self, slot: Slot) -> Banks | None:
+        """Return the banks of *slot* as `_banks` does; the first slot of a session is closed."""
         if self._closed < 0:
             self._closed = slot
-        return slot > self._closed
+            for each in [each for each in self._slots if each <= slot]:
+                self._forget(each)
+        return self._banks(slot)
+
+    def _banks(self, slot: Slot) -> Banks | None:
+        """Return the banks of *slot*; None if it is on the shelf or left to the repair."""
+        if slot <= self._closed and slot not in self._slots:
+            return None
+        self._slots.setdefault(slot, Banks(self._room))
+        while len(self._slots) > NAMED_SLOTS_MAX:
+            self._forget(min(self._slots))
+        return self._slots.get(slot)
+
+    def _forget(self, slot: Slot) -> None:
+        self._slots.pop(slot).clear()
+        self._closed = max(self._closed, slot)
 
     def _make_room(self) -> None:
-        """Forget the oldest of too much that never is whole: what comes of it yet is no block."""
-        while (
-            len(self._parts.keys() | self._metas.keys()) > PARTIAL_SLOTS_MAX
-            or self._bytes > PARTIAL_BYTES_MAX
-        ):
-            oldest = min(self._parts.keys() | self._metas.keys())
-            self._take_parts(oldest)
-            self._metas.pop(oldest, None)
-            self._closed = max(self._closed, oldest)
+        """Close the oldest slots that are not whole while they are too many, or too large."""
+        if len(self._slots) <= PARTIAL_SLOTS_MAX and self._room.taken <= PARTIAL_BYTES_MAX:
+            return
+        held = sorted(slot for slot, banks in self._slots.items() if not banks.is_empty)
+        while held and (len(held) > PARTIAL_SLOTS_MAX or self._room.taken > PARTIAL_BYTES_MAX):
+            self._forget(held.pop(0))
 
-    def _take_parts(self, slot: Slot) -> list[Info]:
-        """Return the transactions of *slot* in their order, and hold them no longer."""
-        parts = [part for _, part in sorted(self._parts.pop(slot, {}).items())]
-        self._bytes = self._bytes - sum(map(_size, parts)) if self._parts else 0
-        return parts
+    def _begin(self, slot: Slot) -> bool:
+        """Note that *slot* has begun, and put what is whole now."""
+        self._begun = max(self._begun, slot)
+        return self._close()
 
-    def _close_below(self, slot: Slot) -> bool:
-        """Put what is whole now that *slot* has begun."""
-        done = sorted(each for each in self._metas if each < slot)
-        for each in done:
-            meta = self._metas.pop(each)
-            parts = self._take_parts(each)
-            size = meta.ByteSize() + sum(map(_size, parts))
-            self._closed = each
-            self._put(meta, parts, size)
-        return bool(done)
+    def _close(self) -> bool:
+        """Put every whole slot below the newest that has begun; return whether there was one."""
+        whole: list[Whole] = []
+        for slot in sorted((each for each in self._slots if each < self._begun), reverse=True):
+            banks = self._slots[slot]
+            if banks.is_undecided and (named := self._shelf.named_as_parent(slot)) is not None:
+                self._choose(slot, named)
+            one = banks.whole()
+            if one is None:
+                continue
+            whole.append(one)
+            self._choose(Slot(one.meta.parent_slot), one.meta.parent_blockhash)
+        for one in reversed(whole):
+            slot = Slot(one.meta.slot)
+            self._forget(slot)
+            self._remember(slot, one.bank_id)
+            size = one.meta.ByteSize() + sum(part.ByteSize() for part in one.parts)
+            self._put(one.meta, one.parts, size)
+        if whole:
+            # Slots below with named banks and no messages were skipped, or came too late.
+            closed = [slot for slot in self._slots if slot <= self._closed]
+            for slot in closed:
+                if self._slots[slot].is_empty:
+                    self._forget(slot)
+        return bool(whole)
+
+    def _choose(self, slot: Slot, blockhash: str) -> None:
+        """Confirm the bank of *slot* whose block is *blockhash*, unless one is confirmed."""
+        if slot in self._slots:
+            self._slots[slot].choose(blockhash)
 
     def _put(self, head: Head, parts: Sequence[Info], size: int) -> bool:
         if head.parent_slot >= head.slot > 0:
@@ -132,7 +205,3 @@ class Assembler:
             log.warning("block_from_the_future", slot=head.slot, block_time=time)
             return None
         return UnixS(time)
-
-
-def _size(part: Info) -> int:
-    return part.ByteSize()

@@ -83,6 +83,11 @@ class Shelf:
         held = self._held.get(slot)
         return None if held is None else held.block
 
+    def named_as_parent(self, slot: Slot) -> str | None:
+        """Return the hash that the next block held above *slot* has for its parent there."""
+        above = self._above(slot)
+        return above.parent_blockhash if above is not None and above.parent_slot == slot else None
+
     def passes_over(self, slot: Slot) -> bool:
         """Tell whether the next block held above *slot* proves that there is none at it."""
         above = self._above(slot)
