@@ -60,6 +60,10 @@ class TokenBalance(NodeRecord):
     ui_token_amount: TokenAmount | None = None
 
 
+def _no_lamports() -> tuple[Sequence[int], Sequence[int]]:
+    return (), ()
+
+
 class Transaction(msgspec.Struct, gc=False):
     """One transaction that succeeded.
 
@@ -70,6 +74,8 @@ class Transaction(msgspec.Struct, gc=False):
     balances       of the token accounts that are alive at the end
     read_earlier   returns the balances before; few transactions need them, so a source may leave
                    them unparsed until then.  Raises ValueError where they cannot be read
+    read_lamports  returns the lamports of each key before and after, as those; empty if the node
+                   did not record them
     """
 
     index: int
@@ -80,6 +86,7 @@ class Transaction(msgspec.Struct, gc=False):
     inner: Sequence[InnerInstructions] | None
     balances: Sequence[TokenBalance]
     read_earlier: Callable[[], Sequence[TokenBalance]]
+    read_lamports: Callable[[], tuple[Sequence[int], Sequence[int]]] = _no_lamports
 
 
 class UnreadableTransaction(msgspec.Struct, frozen=True):

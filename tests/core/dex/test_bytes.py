@@ -59,6 +59,7 @@ def from_bytes(entry: dict[str, Any], index: int) -> Transaction:
         ],
         balances=_balances(meta["postTokenBalances"]),
         read_earlier=lambda: _balances(meta["preTokenBalances"]),
+        read_lamports=lambda: (meta["preBalances"], meta["postBalances"]),
     )
 
 

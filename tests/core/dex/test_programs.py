@@ -41,6 +41,10 @@ ANCHOR = {
     "boop": "buy_token sell_token",
     "aldrin": "swap",
     "aldrin_v2": "swap",
+    "trench": "buy buy_exact_out sell",
+    "moonit": "buy sell buy_with_be_authority",
+    "virtuals": "buy sell",
+    "heaven": "buy sell",
 }
 # Programs without Anchor number their instructions.
 NUMBERED: dict[str, set[int]] = {

@@ -288,6 +288,16 @@ def two_owners() -> Tx:
     return tx.holds("vault a", A, "one").holds("vault b", B, "another")
 
 
+def shared_curve() -> bytes:
+    """Two sales of Moonit on one curve: its lamports do not tell how much each of them paid."""
+    moonit = "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG"
+    data = bytes.fromhex("33e685a4017f83ad") + bytes(24)
+    sale = Ix(moonit, [USER, "user a", "curve", "vault a"], data, [GIVEN])
+    other = Ix(moonit, ["admin", "fees", "curve"], bytes(8))
+    tx = Tx(sale, other).holds("user a", A, USER).holds("vault a", A, "curve")
+    return tx.with_lamports("curve", 9_000, 8_000).raw()
+
+
 REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
     "nothing": (b"", QuarantineReason.MALFORMED),
     "half": (raydium(GIVEN, TAKEN).raw()[:900], QuarantineReason.MALFORMED),
@@ -324,6 +334,7 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
         changed(lambda e: message(e)["instructions"][0].update(data=b58(bytes([99]) + bytes(16)))),
         QuarantineReason.UNKNOWN_INSTRUCTION,
     ),
+    "shared lamports": (shared_curve(), QuarantineReason.SHARED_LAMPORTS),
     "no meta": (changed(lambda e: e.update(meta=None)), QuarantineReason.NO_META),
     "no inner": (
         changed(lambda e: e["meta"].update(innerInstructions=None)),

@@ -113,6 +113,7 @@ class Tx:
         self.loaded = loaded
         self.words: dict[str, int] = {}
         self.balances: dict[str, tuple[str, str | None, int, int, int]] = {}
+        self.lamports: dict[str, tuple[int, int]] = {}
 
     def holds(  # noqa: PLR0913
         self,
@@ -126,6 +127,11 @@ class Tx:
     ) -> "Tx":
         """Write *account* into the balances, before and after."""
         self.balances[account] = (mint, owner, decimals, before, after)
+        return self
+
+    def with_lamports(self, account: str, before: int, after: int) -> "Tx":
+        """Write the lamports of *account* into the balances; of others there are none."""
+        self.lamports[account] = (before, after)
         return self
 
     def entry(self) -> dict[str, Any]:
@@ -163,6 +169,8 @@ class Tx:
                     "readonly": [address(word) for word in self.loaded],
                 },
                 "logMessages": None,
+                "preBalances": [self.lamports.get(word, (0, 0))[0] for word in self.words],
+                "postBalances": [self.lamports.get(word, (0, 0))[1] for word in self.words],
                 "preTokenBalances": self._balances(3),
                 "postTokenBalances": self._balances(4),
             },

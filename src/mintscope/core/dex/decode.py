@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mintscope.base.transaction import Transaction, UnreadableTransaction
-from mintscope.core.dex import base58, batch, trace, unlisted
+from mintscope.core.dex import base58, batch, trace
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import UNLISTED
+from mintscope.core.dex.readers import unlisted
 from mintscope.core.dex.recognition import described, recognise
 from mintscope.core.dex.token_accounts import TokenAccounts, signature_of
 from mintscope.core.dex.trace import KNOWN, TOKEN, TOKEN_2022, Role, Roles

@@ -21,6 +21,7 @@ class QuarantineReason(StrEnum):
     TRUNCATED_EVENT = "truncated_event"
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint nothing tells
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
+    SHARED_LAMPORTS = "shared_lamports"  # several calls took lamports of one pool: how much each?
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # not in the table, and moved one mint for another
     OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
     UNKNOWN_EXCHANGE = "unknown_exchange"  # of an unlisted program, in a way not understood

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -10,6 +10,9 @@ from mintscope.base.transaction import Instruction
 from mintscope.core.dex.base58 import HEAD_SIZE
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.market.swap import Swap
+
+# A program that calls itself with its authority as the sole account emits an event.
+EVENT_ACCOUNTS_MAX: Final = 1
 
 
 class Leg:

@@ -7,8 +7,8 @@ but no recorded transaction has gone through them yet.
 from collections.abc import Sequence
 from typing import Final
 
-from mintscope.core.dex import pumpfun
 from mintscope.core.dex.program import Leg, Program
+from mintscope.core.dex.readers import pumpfun
 from mintscope.core.dex.transfers import read, read_closed
 from mintscope.core.dex.venues import VENUES
 

@@ -28,6 +28,7 @@ from mintscope.core.dex.moves import PARTIES, Move, moves
 from mintscope.core.dex.outcome import QuarantineReason, Unlisted, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import UNLISTED
+from mintscope.core.dex.readers.unlisted import moved_of
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.dex.transfers import (
     Exchange,
@@ -36,7 +37,6 @@ from mintscope.core.dex.transfers import (
     read_closed,
     swap_of,
 )
-from mintscope.core.dex.unlisted import moved_of
 from mintscope.core.market.swap import RecognisedBy, Swap
 
 WORDS: Final = (

@@ -28,7 +28,8 @@ SPL_PROGRAMS: Final[frozenset[str | bytes]] = frozenset(
     {SPL, SPL_2022, base58.decode(SPL), base58.decode(SPL_2022)}
 )
 SYSTEM: Final = "11111111111111111111111111111111"
-MOVING_PROGRAMS: Final[frozenset[str | bytes]] = SPL_PROGRAMS | {SYSTEM, base58.decode(SYSTEM)}
+SYSTEM_PROGRAM: Final[frozenset[str | bytes]] = frozenset({SYSTEM, base58.decode(SYSTEM)})
+MOVING_PROGRAMS: Final = SPL_PROGRAMS | SYSTEM_PROGRAM
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
 NAMED_MINTS_MAX: Final = 8
@@ -159,6 +160,24 @@ class TokenAccounts:
                 return _amount(balance)
         return None
 
+    def lamports(self, account: int) -> tuple[int, int] | None:
+        """Return the lamports of *account* before and after; None if they were not recorded."""
+        try:
+            before, after = self._transaction.read_lamports()
+        except ValueError:
+            raise Unreadable(QuarantineReason.MALFORMED) from None
+        if account >= min(len(before), len(after)):
+            return None
+        return before[account], after[account]
+
+    def instructions(self, program_id_index: int) -> Sequence[Instruction]:
+        """Return every instruction of a program, at any depth, in order of execution."""
+        return self._run({program_id_index})
+
+    def system_instructions(self) -> Sequence[Instruction]:
+        """Return every instruction of the system program, at any depth, in order of execution."""
+        return self._run(self._indices(SYSTEM_PROGRAM))
+
     def is_of(self, instruction: Instruction, program: str) -> bool:
         """Return whether *instruction* is one of *program*."""
         return self.key(instruction.program_id_index) == program
@@ -187,16 +206,20 @@ class TokenAccounts:
         Those of a batch stand one by one; a malformed batch stays as it is.
         """
         if self._tokens is None:
-            self._tokens = batch.expand_readable(self._run(SPL_PROGRAMS), self.opened)
+            self._tokens = batch.expand_readable(
+                self._run(self._indices(SPL_PROGRAMS)), self.opened
+            )
         return self._tokens
 
     def moving_instructions(self) -> Sequence[Instruction]:
         """Return what `token_instructions` does, with those of the system program between them."""
-        return batch.expand_readable(self._run(MOVING_PROGRAMS), self.opened)
+        return batch.expand_readable(self._run(self._indices(MOVING_PROGRAMS)), self.opened)
 
-    def _run(self, programs: Container[str | bytes]) -> list[Instruction]:
-        """Return every instruction of *programs*, at any depth, in order of execution."""
-        wanted = {i for i, key in enumerate(self._transaction.keys) if key in programs}
+    def _indices(self, programs: Container[str | bytes]) -> set[int]:
+        return {i for i, key in enumerate(self._transaction.keys) if key in programs}
+
+    def _run(self, wanted: Container[int]) -> list[Instruction]:
+        """Return every instruction of the *wanted* programs, at any depth, as they ran."""
         found: list[Instruction] = []
         for position, instruction in enumerate(self._transaction.instructions):
             if instruction.program_id_index in wanted:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
-from mintscope.core.dex.program import Call, Program
+from mintscope.core.dex.program import EVENT_ACCOUNTS_MAX, Call, Program
 from mintscope.core.dex.programs import TABLE, UNLISTED
 from mintscope.core.dex.token_accounts import ASSOCIATED, SPL, SPL_2022, SYSTEM
 
@@ -30,9 +30,6 @@ NATIVES: Final = {SPL: TOKEN, SPL_2022: TOKEN_2022, SYSTEM: LAMPORTS, ASSOCIATED
 
 # Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
 TOP, CALLED, MOVING = 1, 2, 3
-
-# A program that calls itself with its authority as the sole account emits an event.
-EVENT_ACCOUNTS_MAX: Final = 1
 
 Role: TypeAlias = Program | Native | None
 """Of an account; None for most, which are nothing to the trace."""

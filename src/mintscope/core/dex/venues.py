@@ -9,6 +9,7 @@ account names is named by its two vaults.  Layouts are those of public decoders 
 from typing import Final
 
 from mintscope.core.dex.program import Leg, Program
+from mintscope.core.dex.readers import curves
 from mintscope.core.dex.transfers import read_closed
 
 
@@ -32,6 +33,16 @@ def _venue(
     if not only_heads:
         swaps[b""] = () if any_leg is None else (any_leg,)
     return Program(name, address, swaps, read_closed, proven=proven)
+
+
+def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
+    """Return a curve that pays sales in lamports without a transfer; see `readers.curves`."""
+    swaps: dict[bytes, tuple[Leg, ...]] = {
+        bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
+    }
+    swaps[b""] = ()
+    how = "transfers; of sales the lamports before and after"
+    return Program(name, address, swaps, curves.read, proven=False, how=how)
 
 
 def _token_swap(name: str, address: str, *, proven: bool = False) -> Program:
@@ -152,14 +163,22 @@ VENUES: Final[tuple[Program, ...]] = (
     _venue(
         "trends", "CURVEmPpijXDTNdqrA9PGP1io2rkgiVXH26xdXVGLLfz", any_leg=Leg((), 1, vaults=(7, 8))
     ),
-    _venue("trench", "8ZoPDsvLWXthQaZz6aJJEWNFBZKk2ePuygi6LHT7F7Hh"),
+    _curve(
+        "trench",
+        "8ZoPDsvLWXthQaZz6aJJEWNFBZKk2ePuygi6LHT7F7Hh",
+        ("66063d1201daebea 18d3742869039938 33e685a4017f83ad", Leg((4,), 4)),
+    ),
     _venue(
         "scale", "SCALEwAvEK5gtkdHiFzXfPgtk2YwJxPDzaV3aDmR7tA", any_leg=Leg((), 0, vaults=(7, 8))
     ),
     _venue(
         "scale_2", "SCALEWoRSpVZpMRqHEcDfNvBh3nUSe34jDr9r689gLa", any_leg=Leg((), 0, vaults=(6, 7))
     ),
-    _venue("virtuals", "5U3EU2ubXtK84QcRjWVmYt9RaDyA8gKxdUrPFXmZyaki"),
+    _venue(
+        "virtuals",
+        "5U3EU2ubXtK84QcRjWVmYt9RaDyA8gKxdUrPFXmZyaki",
+        ("66063d1201daebea 33e685a4017f83ad", Leg((), 1, vaults=(5, 8))),
+    ),
     _venue(
         "stableswap",
         "ghosty4ZU1Qk1HN7Ymz4pZ15QfspzJZgSYFkdKN6ZLK",
@@ -198,14 +217,23 @@ VENUES: Final[tuple[Program, ...]] = (
         proven=True,
     ),
     _venue("1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm"),
-    _venue("heaven", "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o"),
+    _venue(
+        "heaven",
+        "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o",
+        ("66063d1201daebea 33e685a4017f83ad", Leg((), 4, vaults=(10, 11))),
+    ),
     _venue(
         "boop",
         "boop8hVGQGqehUK2iVEMEnMrL5RbjywRzHKBmBE7ry4",
         ("8a7f0e5b26577369 6d3d28bbe6b087ae", Leg((), 1, vaults=(3, 4))),
         proven=True,
     ),
-    _venue("moonit", "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG"),
+    _curve(
+        "moonit",
+        "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG",
+        ("66063d1201daebea 33e685a4017f83ad", Leg((2,), 2)),
+        ("4f4dabed9d31ebc6", Leg((3,), 3)),
+    ),
     _venue(
         "mercurial", "MERLuDFBMmsHnsBPZw2sDQZHvXFMwp8EdjudcU2HKky", any_leg=Leg((), 0), proven=True
     ),

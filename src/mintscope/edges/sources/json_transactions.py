@@ -61,13 +61,15 @@ class LoadedAddresses(NodeRecord):
 
 
 class TransactionMeta(NodeRecord):
-    """The outcome of a transaction; the earlier balances stay unparsed."""
+    """The outcome of a transaction; the earlier balances and those of lamports stay unparsed."""
 
     err: None = None
     inner_instructions: list[JsonInnerInstructions] | None = None
     loaded_addresses: LoadedAddresses | None = None
     post_token_balances: list[TokenBalance] | None = None
     pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
+    pre_balances: msgspec.Raw = msgspec.Raw(b"null")
+    post_balances: msgspec.Raw = msgspec.Raw(b"null")
 
     def read_earlier(self) -> Sequence[TokenBalance]:
         """Return the balances before.
@@ -78,6 +80,18 @@ class TransactionMeta(NodeRecord):
             return _BALANCES.decode(self.pre_token_balances) or ()
         except UNPARSABLE as cause:
             raise ValueError("expected a list of token balances") from cause
+
+    def read_lamports(self) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the lamports of each account before and after.
+
+        Raises ValueError if they are no lists of numbers.
+        """
+        try:
+            before = _LAMPORTS.decode(self.pre_balances) or ()
+            after = _LAMPORTS.decode(self.post_balances) or ()
+        except UNPARSABLE as cause:
+            raise ValueError("expected lists of lamports") from cause
+        return before, after
 
 
 class MessageHeader(NodeRecord):
@@ -111,6 +125,7 @@ class JsonTransaction(NodeRecord, kw_only=True):
 
 _TRANSACTION: Final = msgspec.json.Decoder(JsonTransaction)
 _BALANCES: Final = msgspec.json.Decoder(list[TokenBalance] | None)
+_LAMPORTS: Final = msgspec.json.Decoder(list[int] | None)
 
 
 class JsonTransactions(msgspec.Struct, frozen=True):
@@ -159,4 +174,5 @@ def read_transaction(
         meta.inner_instructions,
         meta.post_token_balances or (),
         meta.read_earlier,
+        meta.read_lamports,
     )

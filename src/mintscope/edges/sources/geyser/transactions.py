@@ -69,6 +69,7 @@ def read_info(
         None if meta.inner_instructions_none else _read_inner(meta.inner_instructions),
         _read_balances(meta.post_token_balances),
         lambda: _read_balances(meta.pre_token_balances),
+        lambda: (meta.pre_balances, meta.post_balances),
     )
 
 

@@ -10,11 +10,12 @@ from based58 import b58encode
 
 from mintscope.base.primitives import PUBKEY_BYTES
 from mintscope.base.solana import DOLLARS, WSOL
-from mintscope.core.dex import base58, events, pumpfun
+from mintscope.core.dex import base58, events
 from mintscope.core.dex.events import FIELDS_AT, u64
 from mintscope.core.dex.moves import PARTIES, moves
 from mintscope.core.dex.outcome import Moved, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
+from mintscope.core.dex.readers import pumpfun
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.dex.transfers import (
     Exchange,
