@@ -20,7 +20,7 @@ from support.oracles.devchain_blocks import NOW
 from support.processes.listening import listening
 from support.scenes.stores import market_in
 
-CALLS_BEFORE_A_KILL: Final = [1, 3, 40, 90, 150]
+CALLS_BEFORE_A_KILL: Final = [1, 3, 40, 150, 400]
 ROUNDS_MAX: Final = 60
 ROUND_S: Final = 300
 LOOK_S: Final = 0.01
