@@ -45,6 +45,8 @@ def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any
     loaded = meta.get("loadedAddresses") or {"writable": [], "readonly": []}
     made.loaded_writable_addresses.extend(map(key_bytes, loaded["writable"]))
     made.loaded_readonly_addresses.extend(map(key_bytes, loaded["readonly"]))
+    made.pre_balances.extend(meta.get("preBalances") or ())
+    made.post_balances.extend(meta.get("postBalances") or ())
     both = (
         (made.pre_token_balances, meta.get("preTokenBalances")),
         (made.post_token_balances, meta.get("postTokenBalances")),
