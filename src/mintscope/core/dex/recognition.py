@@ -11,9 +11,13 @@ Not exchanges
     Routers                    what they call has exchanged: their own transfers pass it on
     Lending, perpetuals        what is paid out comes from another program that keeps it: only
                                transfers that the program itself made count
-    Stakes and deposits        by the name of the instruction, if the program is made with Anchor
+    Stakes and deposits        by the name of the instruction, if the program is made with Anchor;
+                               lenders and farms that are known, by their address
+    NFTs                       one piece of a mint without decimals
     Orders, airdrops, loans    one mint moves, or no owner both gains and pays
     Trades between two people  both sides signed
+
+An exchange may pay another than who paid for it, if one of the two signed.
 
 Directly below a router of the table a call is believed with less: what moved in programs that it
 called counts, too, and the trader's side alone decides if no owner stands on the other.
@@ -33,6 +37,7 @@ from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.dex.transfers import (
     Exchange,
     exchanges_of,
+    flow_of,
     makes_shares,
     read_closed,
     swap_of,
@@ -49,12 +54,34 @@ WORDS: Final = (
     "withdraw_collateral deposit_reserve_liquidity borrow_obligation_liquidity "
     "repay_obligation_liquidity add_collateral remove_collateral lock unlock vest "
     "cancel_order place_order mint burn airdrop distribute "
+    "cancel_all_and_place_orders edit_order modify_order replace_order deposit_and_stake "
+    "deposit_and_borrow repay_and_withdraw deposit_stake withdraw_stake operate open_position_v3 "
+    "increase_position decrease_position liquidate_position lending_account_liquidate "
+    "liquidate_obligation_and_redeem_reserve_collateral "
+    "liquidate_obligation_and_redeem_reserve_collateral_v2 "
+    "deposit_reserve_liquidity_and_obligation_collateral "
+    "repay_and_withdraw_and_redeem flash_borrow_reserve_liquidity flash_repay_reserve_liquidity "
+    "liquidate_perp liquidate_spot liquidate_borrow_for_perp_pnl buy_now fulfill_order "
 )
 NO_EXCHANGES: Final = frozenset(
     sha256(f"global:{word}".encode()).digest()[:8] for word in WORDS.split()
 )
 """First bytes of Anchor instructions that exchange nothing, though they may look so by what moved:
 a stake that pays out its reward takes one mint and gives another."""
+NO_EXCHANGE_PROGRAMS: Final = frozenset(
+    {
+        "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD",  # Kamino Lend
+        "So1endDq2YkqhipRh3WViPa8hdiSpxWy6z3Z6tMCpAo",  # Save, once Solend
+        "MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA",  # marginfi
+        "jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi",  # Jupiter Lend, its vaults
+        "FarmsPZpWu9i7Kky8tPN37rs2TpmMrAZrC7S7vJa91Hr",  # Kamino farms
+        "EhhTKczWMGQt46ynNeRX1WfeagwwJd7ufHvCDjRxjo5Q",  # Raydium farms 3
+        "9KEPoZmtHUrBbhWN1v1KWLMkkvwY6WLtAVUCPRtRjP4z",  # Raydium farms 5
+        "FarmqiPv5eAj3j1GMdMCMUGXqPUvmquZtMy86QH6rzhG",  # Raydium farms 6
+    }
+)
+"""Programs that lend or keep farms: a liquidation, a loan with its collateral and a deposit that
+pays its reward take one mint and give another out of one owner's accounts, as an exchange does."""
 REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason.MALFORMED_BATCH})
 """Why a call of any program is quarantined; for another reason it is no exchange that we know."""
 
@@ -76,20 +103,21 @@ def recognise(
         if any(found[n] is None or found[n] for n in inside):
             continue  # it passed on what they exchanged, read or not
         if call.below_router:
-            _take_in(call, [calls[n] for n in inside if calls[n].program is UNLISTED])
+            _take_in(call, [calls[n] for n in inside], token_accounts)
         try:
             call.tokens = batch.expand(call.tokens, token_accounts.opened)
             if len(call.tokens) + len(call.lamports) < PARTIES:
+                continue
+            address = token_accounts.key(call.instruction.program_id_index)
+            if address in NO_EXCHANGE_PROGRAMS:
                 continue
             if base58.head(call.instruction.data) in NO_EXCHANGES:
                 continue
             swaps = read_closed(call, (), token_accounts) if call.below_router else []
             found[number] = [
-                swap._replace(
-                    program=token_accounts.key(call.instruction.program_id_index),
-                    recognised_by=RecognisedBy.TRANSFERS,
-                )
+                swap._replace(program=address, recognised_by=RecognisedBy.TRANSFERS)
                 for swap in swaps or _read(call, token_accounts)
+                if not _is_of_one_piece(_exchanged(swap), token_accounts)
             ]
         except Unreadable as unreadable:
             if unreadable.reason in REPORTED:
@@ -98,9 +126,18 @@ def recognise(
             # Else what moved is no exchange that we know of: a program of any kind.
 
 
-def _take_in(call: Call, inner: Sequence[Call]) -> None:
+def _is_of_one_piece(exchange: Exchange, token_accounts: TokenAccounts) -> bool:
+    """Return whether one side of *exchange* is one piece without decimals: an NFT was traded."""
+    sides = exchange[:PARTIES], exchange[PARTIES:]
+    return any(amount == 1 and token_accounts.decimals(mint) == 0 for mint, amount in sides)
+
+
+def _take_in(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> None:
     """Count what moved under *inner* calls, which did not exchange, as moved under *call*."""
     for one in inner:
+        address = token_accounts.key(one.instruction.program_id_index)
+        if one.program is not UNLISTED or address in NO_EXCHANGE_PROGRAMS:
+            continue
         call.tokens = [*call.tokens, *one.tokens]
         call.lamports = [*call.lamports, *one.lamports]
         call.token_2022 = call.token_2022 or one.token_2022
@@ -113,8 +150,11 @@ def described(
     address = token_accounts.key(call.instruction.program_id_index)
     head = base58.head(call.instruction.data).hex()
     for swap in swaps:
-        exchange = swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
-        yield Unlisted(swap.signature, address, head, moved_of([exchange]))
+        yield Unlisted(swap.signature, address, head, moved_of([_exchanged(swap)]))
+
+
+def _exchanged(swap: Swap) -> Exchange:
+    return swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
 
 
 def _end(calls: Sequence[Call], number: int) -> int:
@@ -147,8 +187,13 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     if not exchanges:
         return []
     sides = _sides(exchanges, moved, token_accounts)
+    sides = sides or _paid_to_another(exchanges, moved, token_accounts)
     if sides is None:
-        traded = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
+        traded = [
+            exchanges[signer]
+            for signer in token_accounts.signers
+            if signer in exchanges and not _is_of_one_piece(exchanges[signer], token_accounts)
+        ]
         if traded and not makes_shares(call, traded[0], token_accounts, None):
             head = base58.head(call.instruction.data).hex()
             raise Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved_of(traded))
@@ -180,3 +225,25 @@ def _sides(
     first = next(source for source, *_ in moved if source in exchanges)
     mirrored = [pair for pair in pairs if pair[0] == first]
     return mirrored[0] if len(mirrored) == 1 else None
+
+
+def _paid_to_another(
+    exchanges: dict[str, Exchange], moved: list[Move], token_accounts: TokenAccounts
+) -> tuple[str, str] | None:
+    """Return who traded and who owns the vaults if one party paid and another got.
+
+    One of the two signed, and neither has another part in the call.  None unless one owner, who
+    did not sign, exchanged, each mint with one other party.
+    """
+    signers = token_accounts.signers
+    if len(exchanges) != 1:
+        return None
+    ((owner, (received, _, paid, _)),) = exchanges.items()
+    givers = {source for source, target, mint, *_ in moved if mint == received and target == owner}
+    takers = {target for source, target, mint, *_ in moved if mint == paid and source == owner}
+    if owner in signers or len(givers) != 1 or len(takers) != 1:
+        return None
+    giver, taker = *givers, *takers
+    if flow_of(moved, (giver,)).keys() != {received} or flow_of(moved, (taker,)).keys() != {paid}:
+        return None
+    return next(((party, owner) for party in (giver, taker) if party in signers), None)

@@ -176,14 +176,32 @@ def _opposite(
     if not exchanges:
         return None, None
     trader = _initiator(exchanges, token_accounts)
-    del exchanges[trader]
+    own = exchanges.pop(trader)
     match list(exchanges.values()):
+        case [] if is_pool(trader, moved, token_accounts):
+            return None, own
         case []:
             return trader, exchange_of(flow_beside(moved, trader))
         case [pool]:
             return trader, pool
         case _:
             return trader, None
+
+
+def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
+    """Return whether *party*, alone in having exchanged, is the pool: what it paid went to another.
+
+    It is no signer, and deals with one; or, if it deals with none, it received before it paid.
+    """
+    signers = token_accounts.signers
+    if party in signers:
+        return False
+    deals = [
+        (source, target) for source, target, *_ in moved if (source == party) != (target == party)
+    ]
+    if any(source in signers or target in signers for source, target in deals):
+        return True
+    return bool(deals) and deals[0][1] == party
 
 
 def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
