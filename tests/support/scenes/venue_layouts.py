@@ -64,6 +64,14 @@ def _token_swap(name: str, address: str) -> Layout:
     return Layout(name, address, "01", (0,), (3, 6), (4, 5), owner=1, moves="shares")
 
 
+def _stabble(name: str, address: str) -> tuple[Layout, Layout]:
+    """Return a venue of Stabble: the second version names the mints before the accounts."""
+    return (
+        Layout(name, address, "swap", (6,), (1, 2), (3, 4)),
+        Layout(name, address, "swap_v2", (8,), (3, 4), (5, 6)),
+    )
+
+
 PUBLISHED: Final = (
     Layout(
         "pumpfun",
@@ -418,8 +426,8 @@ BY_WHAT_MOVED: Final = (
     Layout("perena", "NUMERUNsFCP3kuNmWZuXtm1AaQCPj9uw6Guv2Ekoi5P"),
     Layout("gavel", "srAMMzfVHVAtgSJc8iH6CfKzuWuUTzLHVCE81QU1rgi", "00", (2,), (4, 5), (6, 7)),
     Layout("stabble_clmm", "6dMXqGZ3ga2dikrYS9ovDXgHGh5RUsb2RTUj6hrQXhk6"),
-    Layout("stabble", "swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ"),
-    Layout("stabble_weighted", "swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW"),
+    *_stabble("stabble", "swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ"),
+    *_stabble("stabble_weighted", "swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW"),
     Layout(
         "openbook_v2",
         "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb",
@@ -431,7 +439,22 @@ BY_WHAT_MOVED: Final = (
     Layout(
         "goosefx_gamma", "GAMMA7meSFWaBXF25oSUgmGRwaW6sCMFLmBNiMSdbHVT", ANY, (3,), (4, 5), (6, 7)
     ),
-    Layout("1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm"),
+    Layout("1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm", ANY, (2,), vaults=(3, 4)),
+    Layout("cropper", "H8W3ctz92svYg6mkn1UtGfu2aQr2fnUFHM1RhScEtQDt", "swap", (2,), (3, 5), (4, 6)),
+    Layout(
+        "crema",
+        "CLMM9tUoggJu2wagPkkqs9eFG4BWhVBZWkP1qv3Sp7tR",
+        "swap swap_with_partner",
+        (1,),
+        (4, 5),
+        (6, 7),
+    ),
+    Layout(
+        "guacswap", "Gswppe6ERWKpUTXvRPfXdzHhiCyJvLadVvXGfdpBqcE1", "swap", (1,), (6, 7), (4, 5)
+    ),
+    Layout(
+        "bonkswap", "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p", "swap", (1,), (6, 7), (4, 5)
+    ),
     Layout(
         "heaven",
         "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o",

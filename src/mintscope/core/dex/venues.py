@@ -201,8 +201,20 @@ VENUES: Final[tuple[Program, ...]] = (
         "gavel", "srAMMzfVHVAtgSJc8iH6CfKzuWuUTzLHVCE81QU1rgi", ("00", Leg((), 2, vaults=(6, 7)))
     ),
     _venue("stabble_clmm", "6dMXqGZ3ga2dikrYS9ovDXgHGh5RUsb2RTUj6hrQXhk6"),
-    _venue("stabble", "swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ", proven=True),
-    _venue("stabble_weighted", "swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW", proven=True),
+    _venue(
+        "stabble",
+        "swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ",
+        ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
+        ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
+        proven=True,
+    ),
+    _venue(
+        "stabble_weighted",
+        "swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW",
+        ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
+        ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
+        proven=True,
+    ),
     _venue(
         "openbook_v2",
         "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb",
@@ -216,7 +228,9 @@ VENUES: Final[tuple[Program, ...]] = (
         any_leg=Leg((), 3, vaults=(6, 7)),
         proven=True,
     ),
-    _venue("1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm"),
+    _venue(
+        "1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm", any_leg=Leg((), 2, vaults=(3, 4))
+    ),
     _venue(
         "heaven",
         "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o",
@@ -254,6 +268,26 @@ VENUES: Final[tuple[Program, ...]] = (
         "aldrin_v2",
         "CURVGoZn8zycx6FXwwevgBTB2gVvdbGTEpvMJDbgs2t4",
         ("f8c69e91e17587c8", Leg((), 0, vaults=(3, 4))),
+    ),
+    _venue(
+        "cropper",
+        "H8W3ctz92svYg6mkn1UtGfu2aQr2fnUFHM1RhScEtQDt",
+        ("f8c69e91e17587c8", Leg((), 2, vaults=(4, 6))),
+    ),
+    _venue(
+        "crema",
+        "CLMM9tUoggJu2wagPkkqs9eFG4BWhVBZWkP1qv3Sp7tR",
+        ("f8c69e91e17587c8 85d7bfd666f33719", Leg((), 1, vaults=(6, 7))),
+    ),
+    _venue(
+        "guacswap",
+        "Gswppe6ERWKpUTXvRPfXdzHhiCyJvLadVvXGfdpBqcE1",
+        ("f8c69e91e17587c8", Leg((), 1, vaults=(4, 5))),
+    ),
+    _venue(
+        "bonkswap",
+        "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p",
+        ("f8c69e91e17587c8", Leg((), 1, vaults=(4, 5))),
     ),
     _venue("sanctum_infinity", "5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx"),
     _token_swap("saros_amm", "SSwapUtytfBdBn1b9NUGG6foMVPtcWgpRU32HToDUZr", proven=True),
