@@ -289,7 +289,7 @@ PUBLISHED: Final = (
         "invariant",
         "HyaB3W9q6XdA5xwpU4XnSZV94htfmbmqJXZcEbRaJutt",
         "swap",
-        BY_VAULTS,
+        (1,),
         (3, 4),
         (5, 6),
         owner=8,

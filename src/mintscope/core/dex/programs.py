@@ -155,7 +155,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "invariant",
         "HyaB3W9q6XdA5xwpU4XnSZV94htfmbmqJXZcEbRaJutt",
-        _swaps(SWAP, Leg((8,))),
+        _swaps(SWAP, Leg((8,), 1)),
         read,
     ),
     Program(
