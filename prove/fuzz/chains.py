@@ -123,6 +123,8 @@ def rpc(body: bytes) -> None:
         async with node:
             for question in (
                 node.slot(Commitment.CONFIRMED),
+                node.head(Commitment.FINALIZED),
+                node.alpenglow(),
                 node.genesis_hash(),
                 node.block_time(SLOT),
                 node.pace(),

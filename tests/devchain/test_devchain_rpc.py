@@ -10,6 +10,7 @@ import pytest
 from mintscope.devchain.addresses import VOTE
 from mintscope.devchain.blockstore import CommitmentLevel
 from mintscope.devchain.chain import FIRST_SLOT, Devchain
+from mintscope.devchain.methods.params import RpcError
 from mintscope.devchain.methods.table import Methods
 from support.oracles.devchain_blocks import NOW
 
@@ -96,6 +97,39 @@ async def test_the_certificate_of_alpenglow_is_there_once_finality_is_fast(
     assert len(certificate["block"]["blockId"]) == 32
     assert len(certificate["signature"]["signature"]) == 192
     assert Methods(tower.vm, tower).call("getAgGenesisCert", []) is None
+
+
+def faulty_node(fault: str) -> Devchain:
+    chain = Devchain(now=NOW, history_days=0)
+    for _ in range(9):
+        chain.tick()
+    Methods(chain.vm, chain).call("devchain_setFaults", [{"confirmed": fault}])
+    return chain
+
+
+def test_a_node_may_not_know_confirmed() -> None:
+    chain = faulty_node("refused")
+    methods = Methods(chain.vm, chain)
+
+    confirmed = {"commitment": "confirmed"}
+    for params in ([confirmed], [chain.blockstore.tip, confirmed]):
+        with pytest.raises(RpcError, match="unknown variant `confirmed`") as refusal:
+            methods.call("getSlot" if len(params) == 1 else "getBlock", params)
+        assert refusal.value.code == -32602
+    finalized = chain.blockstore.reached("finalized")
+    assert methods.call("getSlot", [{"commitment": "finalized"}]) == finalized
+    methods.call("devchain_setFaults", [{}])
+    assert methods.call("getSlot", [{"commitment": "confirmed"}]) > finalized  # type: ignore[operator]
+
+
+def test_confirmed_may_mean_finalized() -> None:
+    chain = faulty_node("finalized")
+    methods, confirmed = Methods(chain.vm, chain), {"commitment": "confirmed"}
+    finalized = chain.blockstore.reached("finalized")
+
+    assert methods.call("getSlot", [confirmed]) == finalized
+    with pytest.raises(RpcError, match="Block not available"):
+        methods.call("getBlock", [chain.blockstore.reached("confirmed"), confirmed])
 
 
 async def test_blocks_hold_votes_before_alpenglow(young: Devchain, tower: Devchain) -> None:

@@ -39,6 +39,17 @@ CHAIN_SLOT: Final = SetGauge("mintscope_chain_slot", "Newest slot the chain's no
 SLOT_SECONDS: Final = SetGauge(
     "mintscope_chain_slot_seconds", "Seconds a slot takes, measured over the last minutes"
 )
+FINALITY_SLOTS: Final = SetGauge(
+    "mintscope_chain_finality_slots", "Slots that finalized is behind confirmed, as ingest sees it"
+)
+FINALITY_SECONDS: Final = SetGauge(
+    "mintscope_chain_finality_seconds",
+    "Seconds from a confirmed slot until ingest knows that it is final",
+)
+ALPENGLOW: Final = SetGauge(
+    "mintscope_chain_alpenglow",
+    "1: the cluster has migrated to Alpenglow; 0: not yet; -1: its node cannot tell",
+)
 INGEST_SLOT: Final = SetGauge("mintscope_ingest_slot", "Newest slot in the log")
 INGEST_LAG_S: Final = SetGauge(
     "mintscope_ingest_lag_s", "Age of the newest slot when it was applied"

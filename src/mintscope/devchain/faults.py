@@ -90,6 +90,7 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     calls, latency_ms   by method; "*" is every method without a row of its own
     blind               the methods that do not find a transaction, though it is there
+    confirmed           the level `confirmed` is refused as unknown, or means `finalized`
     """
 
     landing: Landing | None = None
@@ -97,6 +98,7 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency_ms: dict[str, Milliseconds] = {}
     stream: Streaming | None = None
     blind: list[Literal["getSignatureStatuses", "getTransaction", "getSignaturesForAddress"]] = []
+    confirmed: Literal["refused", "finalized"] | None = None
 
 
 class Faults:

@@ -59,7 +59,8 @@ async def test_a_node_that_lags_kills_nothing() -> None:
     node = node_of(12)
     finality = await following(node)
     node.finalize()
-    node.faults = [*[None] * (len(node.requests) + 1), code(-32004)]
+    node.names_head = False
+    node.faults = [*[None] * (len(node.requests) + 2), code(-32004)]
 
     assert await finality.advance() == (None, None)
     assert await finality.advance() == (at(node, 11), None)
@@ -70,11 +71,11 @@ def test_it_is_asked_after_a_while_or_many_blocks() -> None:
     rpc = Rpc(Endpoint(url="http://node"), clock=node.clock, transport=node.transport())
     finality = Finality(rpc, Lineage(Position(Slot(-1), None)), node.clock)
 
-    assert not finality.is_due()
+    assert finality.due_in_s() == 1.0
     for _ in range(EVERY_BLOCKS):
         finality.note_delivered()
-    assert finality.is_due()
+    assert finality.due_in_s() == 0.0
 
     finality = Finality(rpc, Lineage(Position(Slot(-1), None)), node.clock)
     node.clock.advance(1_000)
-    assert finality.is_due()
+    assert finality.due_in_s() == 0.0

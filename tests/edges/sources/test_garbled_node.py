@@ -21,6 +21,8 @@ from support.spoiling import RUINED, spoil
 
 QUESTIONS: Final[dict[str, Callable[[Rpc], Any]]] = {
     "slot": lambda rpc: rpc.slot(Commitment.CONFIRMED),
+    "head": lambda rpc: rpc.head(Commitment.FINALIZED),
+    "alpenglow": lambda rpc: rpc.alpenglow(),
     "first_available": lambda rpc: rpc.first_available(),
     "genesis_hash": lambda rpc: rpc.genesis_hash(),
     "health": lambda rpc: rpc.health(),

@@ -34,7 +34,7 @@ from mintscope.edges.sources.geyser.stream import (
     ask_version,
 )
 from mintscope.edges.sources.poll import Poller
-from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, Unreachable
+from mintscope.edges.sources.rpc import Commitment, Head, Missing, Rpc, Unreachable
 from mintscope.edges.sources.watchdog import WatchedSource
 from mintscope.edges.sources.wire import Absence
 from support.oracles.market_file import kept
@@ -279,7 +279,7 @@ async def test_a_block_comes_by_the_stream_alone() -> None:
             await stream.news.wait()
         node = StreamedNode(stream, Silent(), SystemClock(), poll_s=0.01, gap_after_s=60)
 
-        assert await node.slot(Commitment.CONFIRMED) == newest
+        assert (await node.head(Commitment.CONFIRMED)).slot == newest
         block = await node.block(newest, Commitment.CONFIRMED)
         assert isinstance(block, Block)
         made = at.chain.blockstore.block(newest)
@@ -365,19 +365,19 @@ async def test_a_session_that_hangs_is_not_waited_for() -> None:
     node = StreamedNode(stream, Ahead(), clock, poll_s=0.01, gap_after_s=60)
     stream.shelf.newest = Slot(7)
     stream.note_block()
-    before = await node.slot(Commitment.CONFIRMED)
+    before = (await node.head(Commitment.CONFIRMED)).slot
     clock.advance(6_000)
 
     assert before == 7
     assert not stream.is_live
-    assert await node.slot(Commitment.CONFIRMED) == 100
+    assert (await node.head(Commitment.CONFIRMED)).slot == 100
 
 
 class Ahead:
     """A repairer at slot 100."""
 
-    async def slot(self, _: Commitment) -> Slot:
-        return Slot(100)
+    async def head(self, _: Commitment) -> Head:
+        return Head(Slot(100), None)
 
     def __getattr__(self, name: str) -> NoReturn:
         pytest.fail(f"expected to be asked for a slot; was {name}")

@@ -85,7 +85,7 @@ async def test_without_any_answer_the_failure_of_the_first_is_told() -> None:
 
     async with client(first, first.clock) as one, client(second, first.clock) as other:
         with pytest.raises(Unreachable, match="getSlot: ConnectError"):
-            await PreferredNodes([one, other], first.clock).slot(Commitment.CONFIRMED)
+            await PreferredNodes([one, other], first.clock).head(Commitment.CONFIRMED)
 
 
 async def test_the_first_node_is_preferred() -> None:

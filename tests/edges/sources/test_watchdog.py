@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Tip, Update
-from mintscope.edges.sources.rpc import Commitment, Unreachable
+from mintscope.edges.sources.rpc import Commitment, Head, Unreachable
 from mintscope.edges.sources.watchdog import WatchedSource
 
 STALL_S = 0.05
@@ -27,18 +27,18 @@ def block(slot: int) -> Block:
     )
 
 
-class Head:
+class NamesOne:
     """A node that names one slot, or cannot be reached."""
 
     def __init__(self, slot: int | None) -> None:
         self._slot = slot
         self.asked = 0
 
-    async def slot(self, _commitment: Commitment) -> Slot:
+    async def head(self, _commitment: Commitment) -> Head:
         self.asked += 1
         if self._slot is None:
             raise Unreachable("no answer to slot")
-        return Slot(self._slot)
+        return Head(Slot(self._slot), None)
 
     def __getattr__(self, name: str) -> None:
         pytest.fail(f"expected to be asked for a slot; was {name}")
@@ -85,7 +85,7 @@ class Stalling:
             self.ended += 1
 
 
-def watched(source: Stalling, head: Head, stall_after_s: float = STALL_S) -> WatchedSource:
+def watched(source: Stalling, head: NamesOne, stall_after_s: float = STALL_S) -> WatchedSource:
     return WatchedSource(
         source=source,
         node=head,  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ async def test_a_source_that_stalls_is_begun_again_after_its_last_block(
     monkeypatch.setattr("mintscope.edges.sources.watchdog.CANCEL_AGAIN_S", 0.02)
     source = Stalling(stall, last=7)
     with capture_logs() as logs:
-        slots = await slots_of(watched(source, Head(7)), last=7)
+        slots = await slots_of(watched(source, NamesOne(7)), last=7)
 
     assert slots == [1, 2, 3, 4, 5, 6, 7]
     assert source.begun == [None, 2, 4, 6]
@@ -122,7 +122,7 @@ async def test_a_source_that_stalls_is_begun_again_after_its_last_block(
 
 
 async def test_a_chain_that_stands_still_is_no_stall() -> None:
-    source, head = Stalling(hang, last=2), Head(2)
+    source, head = Stalling(hang, last=2), NamesOne(2)
     async with aclosing(watched(source, head).updates(None)) as updates:
         assert [(await anext(updates)).slot for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
         with pytest.raises(TimeoutError):
@@ -134,7 +134,7 @@ async def test_a_chain_that_stands_still_is_no_stall() -> None:
 
 
 async def test_a_node_that_cannot_be_reached_is_no_stall() -> None:
-    source, head = Stalling(hang, last=2), Head(None)
+    source, head = Stalling(hang, last=2), NamesOne(None)
     async with aclosing(watched(source, head).updates(None)) as updates:
         assert [(await anext(updates)).slot for _ in range(2)] == [1, 2]  # type: ignore[union-attr]
         with pytest.raises(TimeoutError):
@@ -146,7 +146,7 @@ async def test_a_node_that_cannot_be_reached_is_no_stall() -> None:
 
 async def test_a_consumer_that_takes_its_time_is_no_stall() -> None:
     source = Stalling(hang, last=2)
-    async with aclosing(watched(source, Head(9)).updates(None)) as updates:
+    async with aclosing(watched(source, NamesOne(9)).updates(None)) as updates:
         await anext(updates)
         await asyncio.sleep(4 * STALL_S)
         await anext(updates)
@@ -158,7 +158,7 @@ async def test_a_source_that_stalls_for_ever_is_begun_again_at_longer_intervals(
     source = Stalling(hang, last=0)
     began = asyncio.get_running_loop().time()
     stalls = 5
-    async with aclosing(watched(source, Head(9), 0.02).updates(None)) as updates:
+    async with aclosing(watched(source, NamesOne(9), 0.02).updates(None)) as updates:
         waiting = asyncio.create_task(_coroutine(updates))
         while len(source.begun) <= stalls:  # noqa: ASYNC110 - the source counts, and says nothing
             await asyncio.sleep(0.005)
@@ -178,4 +178,4 @@ async def test_what_a_source_raises_is_raised() -> None:
         raise ValueError("the source broke")
 
     with pytest.raises(ValueError, match="the source broke"):
-        await slots_of(watched(Stalling(break_down, last=7), Head(7)), last=7)
+        await slots_of(watched(Stalling(break_down, last=7), NamesOne(7)), last=7)

@@ -47,6 +47,9 @@ class FakeNode:
     slot_s        its pace, as it tells it
     samples       it offers getRecentPerformanceSamples
     timed         it tells the times of blocks
+    names_head    it offers getLatestBlockhash
+    alpenglow     its cluster has migrated; None: it does not know the question
+    levels        the commitments that it knows
     faults        spoils the answer to the n-th request; None or past the end: an honest answer
     on_request    called before each answer; a test lets time pass here
     """
@@ -67,6 +70,9 @@ class FakeNode:
     slot_s: float = 1.0
     samples: bool = True
     timed: bool = True
+    names_head: bool = True
+    alpenglow: bool | None = True
+    levels: frozenset[str] = frozenset({"confirmed", "finalized"})
 
     def grow(self, count: int = 1, skip: int = 0) -> None:
         """Add *count* blocks, each *skip* slots after the one before."""
@@ -119,11 +125,26 @@ class FakeNode:
 
     def _view(self, options: dict[str, Any]) -> list[FakeBlock]:
         final = options["commitment"] == "finalized"
+        if options["commitment"] not in self.levels:
+            raise RpcError(-32602, f"unknown variant `{options['commitment']}`")
         return self.blocks[: self.final_count] if final else self.blocks
 
     def getSlot(self, options: dict[str, Any]) -> int:  # noqa: N802 - the method's name
         view = self._view(options)
         return view[-1].slot if view else 0
+
+    def getLatestBlockhash(self, options: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        if not self.names_head:
+            raise RpcError(-32601, "Method not found")
+        view = self._view(options)
+        last = view[-1] if view else FakeBlock(0, 0, "1111", "of no block")
+        value = {"blockhash": last.blockhash, "lastValidBlockHeight": last.slot + 150}
+        return {"context": {"slot": last.slot}, "value": value}
+
+    def getAgGenesisCert(self) -> dict[str, Any] | None:  # noqa: N802
+        if self.alpenglow is None:
+            raise RpcError(-32601, "Method not found")
+        return {"block": {"slot": 1, "blockId": [7] * 32}} if self.alpenglow else None
 
     def getBlocks(self, first: int, last: int, options: dict[str, Any]) -> list[int]:  # noqa: N802
         assert 0 <= last - first <= 500_000

@@ -84,6 +84,27 @@ def _from_text(kind: type, value: object) -> object:
         raise ValueError(f"Expected base58 of {size} bytes, was {shown}") from None
 
 
+def final_params(
+    params: Sequence[object], fault: Literal["refused", "finalized"]
+) -> Sequence[object]:
+    """Return *params* with the level `finalized` for `confirmed`; refuse them if *fault* says so.
+
+    Raises RpcError in the words in which a node refuses a level that it does not know.
+    """
+    levels = "commitment", "preflightCommitment"
+    changed: list[object] = []
+    for each in params:
+        if not isinstance(each, dict):
+            changed.append(each)
+            continue
+        named = [key for key in levels if each.get(key) == "confirmed"]
+        if named and fault == "refused":
+            said = "unknown variant `confirmed`, expected `processed` or `finalized`"
+            raise RpcError(INVALID_PARAMS, f"Invalid params: {said}.")
+        changed.append({**each, **dict.fromkeys(named, "finalized")})
+    return changed
+
+
 def confirmed(level: CommitmentLevel | None) -> CommitmentLevel:
     """Return *level*, `finalized` for None; raise RpcError for one that no vote backs."""
     if level == "processed":

@@ -7,7 +7,13 @@ from mintscope.devchain.methods.accounts import AccountMethods
 from mintscope.devchain.methods.blocks import BlockMethods, Chain
 from mintscope.devchain.methods.dev import DevMethods
 from mintscope.devchain.methods.landed import LandedMethods
-from mintscope.devchain.methods.params import METHOD_NOT_FOUND, Answer, RpcError, table
+from mintscope.devchain.methods.params import (
+    METHOD_NOT_FOUND,
+    Answer,
+    RpcError,
+    final_params,
+    table,
+)
 from mintscope.devchain.methods.past import ChainPast
 from mintscope.devchain.methods.sending import SendMethods
 from mintscope.devchain.svm.vm import Vm
@@ -19,6 +25,7 @@ class Methods:
     """Answers calls about a virtual machine, and about the blocks of a chain if there is one."""
 
     def __init__(self, vm: Vm, chain: Chain | None = None) -> None:
+        self._faults = vm.faults
         self.by_name: Mapping[str, Answer] = {
             **AccountMethods(vm).by_name,
             **SendMethods(vm).by_name,
@@ -36,4 +43,5 @@ class Methods:
         answer = self.by_name.get(method)
         if answer is None:
             raise RpcError(METHOD_NOT_FOUND, "Method not found")
-        return answer(params)
+        fault = self._faults.knobs.confirmed
+        return answer(params if fault is None else final_params(params, fault))

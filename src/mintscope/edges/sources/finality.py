@@ -5,14 +5,19 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import FinalityMeter
+from mintscope.base.metrics import ALPENGLOW, FINALITY_SECONDS, FINALITY_SLOTS
 from mintscope.base.primitives import Slot
 from mintscope.edges.sources.lineage import Lineage, Position
 from mintscope.edges.sources.node import Node
-from mintscope.edges.sources.rpc import Commitment, Missing
+from mintscope.edges.sources.rpc import Commitment, Missing, Rpc
+from mintscope.edges.sources.throttle import Sleep
 from mintscope.edges.sources.wire import Absence
 
-EVERY_S: Final = 1.0
+EVERY_S: Final = 1.0  # where finality takes seconds: it is a question to the node each time
+FAST_EVERY_S: Final = 0.3  # where it takes less: what waits for it waits for us
 EVERY_BLOCKS: Final = 200
+MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates once
 
 
 Settled: TypeAlias = tuple[Position | None, Position | None]
@@ -34,13 +39,29 @@ FATES: Final[Mapping[Absence, Fate]] = {
 }
 
 
-class Finality:
-    """How far the chain is final, and what was delivered of it."""
+async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
+    """Ask *rpc* whether the cluster is on Alpenglow, now and then until it is, for a metric."""
+    alpenglow = None
+    while not alpenglow:
+        alpenglow = await rpc.alpenglow()
+        ALPENGLOW.set(-1 if alpenglow is None else int(alpenglow))
+        await sleep(MIGRATION_EVERY_S)
 
-    def __init__(self, rpc: Node, lineage: Lineage, clock: Clock) -> None:
+
+class Finality:
+    """How far the chain is final, and what was delivered of it.
+
+    fast_every_s   how often a node is asked that is final soon after it has confirmed
+    """
+
+    def __init__(
+        self, rpc: Node, lineage: Lineage, clock: Clock, *, fast_every_s: float = FAST_EVERY_S
+    ) -> None:
         self._rpc = rpc
         self._lineage = lineage
         self._clock = clock
+        self._fast_every_s = fast_every_s
+        self._meter = FinalityMeter()
         self._head = Slot(-1)
         self._asked_at_s = clock.monotonic_s()
         self._undecided = 0
@@ -53,10 +74,17 @@ class Finality:
         """Count a block whose fate is not known yet."""
         self._undecided += 1
 
-    def is_due(self) -> bool:
-        """Tell whether it is time to `advance`."""
-        waited_s = self._clock.monotonic_s() - self._asked_at_s
-        return self._undecided >= EVERY_BLOCKS or waited_s >= EVERY_S
+    def note_confirmed(self, slot: Slot) -> None:
+        """Note that the node has confirmed *slot*, the newest."""
+        self._meter.note_confirmed(slot, self._clock.monotonic_s())
+
+    def due_in_s(self) -> float:
+        """Return for how long there is no need to `advance`, 0 where it is time."""
+        if self._undecided >= EVERY_BLOCKS:
+            return 0.0
+        behind = self._meter.behind
+        every_s = self._fast_every_s if behind is not None and behind.is_fast else EVERY_S
+        return max(self._asked_at_s + every_s - self._clock.monotonic_s(), 0.0)
 
     async def advance(self) -> Settled:
         """Return the newest delivered block now known to be final, and the oldest that died.
@@ -65,9 +93,14 @@ class Finality:
         """
         self._asked_at_s = self._clock.monotonic_s()
         self._undecided = 0
-        self._head = max(self._head, await self._rpc.slot(Commitment.FINALIZED))
+        head = await self._rpc.head(Commitment.FINALIZED)
+        self._note_final(head.slot)
         run = self._lineage.run(self._head)
-        newest = await self.fate(run[-1]) if run else Fate.UNKNOWN
+        if not run:
+            return None, None
+        # Where the node names its newest final block, that is one question less.
+        is_named = run[-1] == Position(head.slot, head.blockhash)
+        newest = Fate.FINAL if is_named else await self.fate(run[-1])
         if newest is Fate.UNKNOWN:
             return None, None
         count = len(run) if newest is Fate.FINAL else await self._count_final(run[:-1])
@@ -82,6 +115,13 @@ class Finality:
         if isinstance(header, Missing):
             return FATES[header.absence]
         return Fate.FINAL if header.blockhash == position.blockhash else Fate.DEAD
+
+    def _note_final(self, slot: Slot) -> None:
+        self._head = max(self._head, slot)
+        self._meter.note_final(slot, self._clock.monotonic_s())
+        if (behind := self._meter.behind) is not None:
+            FINALITY_SLOTS.set(behind.slots)
+            FINALITY_SECONDS.set(behind.seconds)
 
     async def _count_final(self, run: Sequence[Position]) -> int:
         """Return how many of *run*, from its start, are final; they are linked, so bisect."""

@@ -7,7 +7,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block
-from mintscope.edges.sources.rpc import Commitment, Missing, RpcFailure
+from mintscope.edges.sources.rpc import Commitment, Head, Missing, RpcFailure
 from mintscope.edges.sources.wire import Header
 
 T = TypeVar("T")
@@ -19,8 +19,8 @@ AVOIDED_S: Final = 30.0
 class Node(Protocol):
     """A node, asked as `Rpc` documents it; each method raises RpcFailure without an answer."""
 
-    async def slot(self, commitment: Commitment) -> Slot:
-        """Return the newest slot at *commitment*."""
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; its hash may be told only of a final one."""
         ...
 
     async def first_available(self) -> Slot:
@@ -60,9 +60,9 @@ class PreferredNodes:
         self._clock = clock
         self._avoided_until_s = [float("-inf")] * len(nodes)
 
-    async def slot(self, commitment: Commitment) -> Slot:
-        """Return the newest slot at *commitment*."""
-        return await self._first(lambda node: node.slot(commitment))
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; its hash may be told only of a final one."""
+        return await self._first(lambda node: node.head(commitment))
 
     async def first_available(self) -> Slot:
         """Return the oldest slot the node still has a block of."""

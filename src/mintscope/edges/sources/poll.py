@@ -100,7 +100,7 @@ class Poller:
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
         """Return where to go on, and what is given up to do so."""
-        head = await self.rpc.slot(Commitment.CONFIRMED)
+        head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None
         if head < after.slot:

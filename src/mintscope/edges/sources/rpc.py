@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import httpx
 import msgspec
@@ -33,8 +33,11 @@ from mintscope.edges.sources.wire import (
     ABSENCES,
     ACCOUNTS,
     BLOCK,
+    CERTIFICATE,
     CODES,
     HEADER,
+    INVALID_PARAMS,
+    LATEST,
     SAMPLES,
     SLOT,
     SLOTS,
@@ -72,9 +75,16 @@ class Unreachable(RpcFailure):
 
 
 class RpcRefused(RpcFailure):
-    """The node will not do it; only a change of configuration helps."""
+    """The node will not do it; only a change of configuration helps.
+
+    code   of the JSON-RPC error that it answered; None for another refusal
+    """
 
     is_refusal = True
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Commitment(StrEnum):
@@ -96,8 +106,22 @@ class Missing:
     reason: str = ""
 
 
+class Head(NamedTuple):
+    """The newest block at a commitment.
+
+    blockhash   None where the node did not say it
+    """
+
+    slot: Slot
+    blockhash: str | None
+
+
 class Rpc:
-    """A client of one endpoint: a context manager that closes every connection."""
+    """A client of one endpoint: a context manager that closes every connection.
+
+    A node that does not know the level `confirmed` is asked for `finalized` instead: announced
+    releases of Solana may drop it, and then a block is confirmed when it is final.
+    """
 
     def __init__(
         self,
@@ -112,6 +136,8 @@ class Rpc:
         self._clock = clock
         self._throttle = Throttle(clock, jitter, sleep)
         self._version = AcceptedVersion(endpoint.max_transaction_version)
+        self._knows_confirmed = True
+        self._names_final_block = True
         try:
             self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
         except httpx.InvalidURL as cause:
@@ -132,6 +158,34 @@ class Rpc:
     async def slot(self, commitment: Commitment) -> Slot:
         """Return the newest slot at *commitment*."""
         return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], SLOT)))
+
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; a final one with its hash, where it is told."""
+        if commitment is Commitment.FINALIZED and self._names_final_block:
+            params = [{"commitment": commitment}]
+            try:
+                latest = _some(await self._call("getLatestBlockhash", params, LATEST))
+            except RpcRefused:  # then its slot and its hash take two questions
+                self._names_final_block = False
+            else:
+                return Head(latest.context.slot, latest.value.blockhash)
+        return Head(await self.slot(commitment), None)
+
+    @property
+    def knows_confirmed(self) -> bool:
+        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        return self._knows_confirmed
+
+    async def alpenglow(self) -> bool | None:
+        """Return whether the cluster has migrated to Alpenglow; None if the node cannot tell.
+
+        Older nodes do not know the question, and providers may refuse it (HTTP 401, 404, 429).
+        """
+        try:
+            answer = await self._call("getAgGenesisCert", [], CERTIFICATE)
+        except RpcFailure:
+            return None
+        return None if answer.error is not None else answer.result is not None
 
     async def first_available(self) -> Slot:
         """Return the oldest slot the node still has a block of."""
@@ -257,6 +311,32 @@ class Rpc:
         self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
     ) -> Answer[T]:
         """Return the result of *method*, or an error that means a missing block."""
+        if not self._knows_confirmed:
+            return await self._ask(method, _finalized(params), decoder)
+        try:
+            return await self._ask(method, params, decoder)
+        except RpcRefused as refusal:
+            is_of_level = refusal.code == INVALID_PARAMS and _finalized(params) != params
+            if not is_of_level or not await self._refuses_confirmed():
+                raise
+        self._knows_confirmed = False
+        log.warning("confirmed_unknown", node=self._where, used=Commitment.FINALIZED.value)
+        return await self._ask(method, _finalized(params), decoder)
+
+    async def _refuses_confirmed(self) -> bool:
+        """Return whether the node refuses the level `confirmed`, and takes `finalized`."""
+        with suppress(RpcRefused):
+            await self._ask("getSlot", [{"commitment": Commitment.CONFIRMED}], SLOT)
+            return False
+        try:
+            await self._ask("getSlot", [{"commitment": Commitment.FINALIZED}], SLOT)
+        except RpcRefused:
+            return False
+        return True
+
+    async def _ask(
+        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
+    ) -> Answer[T]:
         request = msgspec.json.encode(
             {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         )
@@ -272,7 +352,7 @@ class Rpc:
                 continue
             except RpcRefused as cause:
                 RPC_REQUESTS.labels(method, "refused").inc()
-                raise RpcRefused(f"{self._where} {method}: {cause}") from cause
+                raise RpcRefused(f"{self._where} {method}: {cause}", cause.code) from cause
             RPC_REQUESTS.labels(method, "answered").inc()
             return answer
         RPC_REQUESTS.labels(method, "unreachable").inc()
@@ -297,7 +377,7 @@ class Rpc:
             said = f"{answer.error.message[:200]!r} ({answer.error.code})"
             code = _code(answer.error)
             if code.treatment is Treatment.STOP:
-                raise RpcRefused(f"{code.advice}; it said {said}")
+                raise RpcRefused(f"{code.advice}; it said {said}", answer.error.code)
             if code.treatment is Treatment.RETRY:
                 raise Trouble(f"it said {said}", code=answer.error.code)
         return answer
@@ -322,6 +402,16 @@ class Rpc:
             log.warning("block_from_the_future", slot=slot, block_time=time)
             return None
         return UnixS(time)
+
+
+def _finalized(params: list[Any]) -> list[Any]:
+    """Return *params* with the level `finalized` for `confirmed`."""
+    return [
+        {**each, "commitment": Commitment.FINALIZED}
+        if isinstance(each, dict) and each.get("commitment") == Commitment.CONFIRMED
+        else each
+        for each in params
+    ]
 
 
 def _code(error: ErrorWire) -> Code:

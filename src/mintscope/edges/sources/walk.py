@@ -12,7 +12,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.metrics import CHAIN_SLOT
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Finalized, Gap, Update
-from mintscope.edges.sources.finality import Fate, Finality, Settled
+from mintscope.edges.sources.finality import FAST_EVERY_S, Fate, Finality, Settled
 from mintscope.edges.sources.lineage import Fit, Lineage, Position
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.rpc import (
@@ -47,6 +47,7 @@ class Polling:
     gap_after_s      how long a block that must exist is asked for in vain before
                      its slots are given up
     max_gap_s        a resumption further behind is not caught up; 0: always caught up
+    fast_finality_every_s   how often finality is asked for where it takes no seconds
     """
 
     start: Slot | Literal["latest", "first"] = "latest"
@@ -55,6 +56,7 @@ class Polling:
     poll_interval_ms: int = 150
     gap_after_s: float = 120.0
     max_gap_s: float = 0
+    fast_finality_every_s: float = FAST_EVERY_S
 
 
 class Walk:
@@ -78,7 +80,7 @@ class Walk:
         self._clock, self._sleep = clock, sleep
         self._lineage = lineage
         self._plan: deque[Slot] = deque()
-        self._finality = Finality(rpc, lineage, clock)
+        self._finality = Finality(rpc, lineage, clock, fast_every_s=polling.fast_finality_every_s)
         self._window = Window(self._fetch, polling.requests_in_flight)
         self.head = lineage.tip.slot
         self._planned_from = Slot(-2)
@@ -92,7 +94,7 @@ class Walk:
 
         Raises RpcFailure; after it, wait, say `interrupted` and step again.
         """
-        if self._settling is None and self._finality.is_due():
+        if self._settling is None and not self._finality.due_in_s():
             self._settling = asyncio.create_task(self._finality.advance())
         if self._settling is not None and self._settling.done():
             settled, self._settling = self._settling, None
@@ -175,7 +177,8 @@ class Walk:
 
     async def _after(self, slot: Slot) -> list[Slot]:
         """Return where the node may have blocks after *slot*, ascending."""
-        self.head = await self._rpc.slot(Commitment.CONFIRMED)
+        self.head = (await self._rpc.head(Commitment.CONFIRMED)).slot
+        self._finality.note_confirmed(self.head)
         CHAIN_SLOT.set(self.head)
         first, last = Slot(slot + 1), min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
@@ -209,7 +212,9 @@ class Walk:
         """Wait until there is something to do; tell whether the lowest slot has its answer."""
         lowest = self._window.task(self._window.lowest_slot)
         beside = [task for task in (self._ahead, self._settling) if task is not None]
-        await asyncio.wait([lowest, *beside], return_when=asyncio.FIRST_COMPLETED)
+        # The time of finality may come before anything else does.
+        due_in_s = None if self._settling is not None else self._finality.due_in_s()
+        await asyncio.wait([lowest, *beside], timeout=due_in_s, return_when=asyncio.FIRST_COMPLETED)
         return lowest.done()
 
     async def _arrived(self, slot: Slot, block: Block) -> Sequence[Update]:

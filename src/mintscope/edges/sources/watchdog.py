@@ -80,7 +80,7 @@ class WatchedSource:
         """Return the newest slot of the node, None if it cannot be asked: then nothing stalls."""
         try:
             async with asyncio.timeout(ASK_S):
-                return await self.node.slot(Commitment.CONFIRMED)
+                return (await self.node.head(Commitment.CONFIRMED)).slot
         except (RpcFailure, TimeoutError):
             return None
 

@@ -80,6 +80,23 @@ class BlockWire(Header, frozen=True, rename="camel", kw_only=True):
     transactions: list[msgspec.Raw]
 
 
+class LatestWire(msgspec.Struct, frozen=True):
+    """The hash of the newest block at a commitment."""
+
+    blockhash: str
+
+
+class LatestAnswer(msgspec.Struct, frozen=True):
+    """It, and the slot of that block."""
+
+    context: Context
+    value: LatestWire
+
+
+class CertificateWire(msgspec.Struct, frozen=True):
+    """Of the block after which Alpenglow began; what it says is not needed."""
+
+
 class PerformanceSample(msgspec.Struct, rename="camel"):
     """How many slots the chain made in some seconds, a minute as a rule."""
 
@@ -110,6 +127,7 @@ class Code(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
+INVALID_PARAMS: Final = -32602
 UNKNOWN_CODE: Final = Code("not of this table", Treatment.RETRY)
 CODES: Final[Mapping[int, Code]] = {
     -32001: Code("BLOCK_CLEANED_UP", Treatment.GAP),
@@ -149,7 +167,7 @@ CODES: Final[Mapping[int, Code]] = {
         Treatment.STOP,
         "it does not offer this method: choose a provider that does",
     ),
-    -32602: Code(
+    INVALID_PARAMS: Code(
         "INVALID_PARAMS",
         Treatment.STOP,
         "it does not accept these parameters: choose another provider",
@@ -164,6 +182,8 @@ ABSENCES: Final[Mapping[Treatment, Absence]] = {
     Treatment.NOT_READY: Absence.NOT_READY,
     Treatment.SKIPPED: Absence.SKIPPED,
 }
+LATEST: Final = msgspec.json.Decoder(Answer[LatestAnswer])
+CERTIFICATE: Final = msgspec.json.Decoder(Answer[CertificateWire])
 SLOT: Final = msgspec.json.Decoder(Answer[SlotNumber])
 SLOTS: Final = msgspec.json.Decoder(Answer[list[SlotNumber]])
 ACCOUNTS: Final = msgspec.json.Decoder(Answer[AccountsWire])

@@ -21,6 +21,7 @@ from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.sources.accounts.mint_facts import keep_facts
 from mintscope.edges.sources.files import FileSource, Progress
+from mintscope.edges.sources.finality import watch_migration
 from mintscope.edges.sources.node import Node, PreferredNodes
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
@@ -184,7 +185,10 @@ async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIter
 @asynccontextmanager
 async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Node]:
     first = node_endpoint(chain)
-    async with Rpc(first, clock=clock) as rpc:
+    async with (
+        Rpc(first, clock=clock) as rpc,
+        running(partial(watch_migration, rpc, asyncio.sleep), "migration"),
+    ):
         if chain.second_rpc_url is None:
             yield rpc
             return

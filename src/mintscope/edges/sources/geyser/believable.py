@@ -28,7 +28,7 @@ class Believable:
         """Learn where the chain is; without an answer, what was learned before is good."""
         try:
             async with asyncio.timeout(ASK_S):
-                head = await self._node.slot(Commitment.CONFIRMED)
+                head = (await self._node.head(Commitment.CONFIRMED)).slot
         except (RpcFailure, TimeoutError):
             return
         self._head, self._asked_at_s = head, self._clock.monotonic_s()

@@ -7,9 +7,10 @@ from mintscope.base.clock import Clock
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block
+from mintscope.edges.sources.finality import FAST_EVERY_S
 from mintscope.edges.sources.geyser.stream import Stream
 from mintscope.edges.sources.node import Node
-from mintscope.edges.sources.rpc import Commitment, Missing, Unreachable
+from mintscope.edges.sources.rpc import Commitment, Head, Missing, Unreachable
 from mintscope.edges.sources.wire import Absence, Header
 
 NEWS_S: Final = 0.25
@@ -32,21 +33,31 @@ class StreamedNode:
         self._poll_s = poll_s
         self._gap_after_s = gap_after_s
         self._told = Slot(-1)
+        self._final: tuple[float, Head] | None = None
         self._failing_since_s: dict[Slot, float] = {}
 
-    async def slot(self, commitment: Commitment) -> Slot:
-        """Return the newest slot at *commitment*; wait a moment where that is no news."""
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; wait a moment where that is no news."""
         if commitment is Commitment.FINALIZED:
-            if self._stream.is_live and self._shelf.final >= 0:
-                return self._shelf.final
-            return await self._repairer.slot(commitment)
+            final = self._shelf.final
+            if self._stream.is_live and final >= 0:
+                held = self._shelf.final_block(final)
+                return Head(final, None if held is None else held.blockhash)
+            return await self._repaired_final()
         if self._shelf.newest <= self._told:
             await self._news()
         if self._stream.is_live and self._shelf.newest >= 0:
             self._told = self._shelf.newest
         else:
-            self._told = max(self._told, await self._repairer.slot(commitment))
-        return self._told
+            self._told = max(self._told, (await self._repairer.head(commitment)).slot)
+        return Head(self._told, None)
+
+    async def _repaired_final(self) -> Head:
+        """Return the newest final block of the repairer, as of a moment ago at most."""
+        now_s = self._clock.monotonic_s()
+        if self._final is None or now_s - self._final[0] >= FAST_EVERY_S:
+            self._final = now_s, await self._repairer.head(Commitment.FINALIZED)
+        return self._final[1]
 
     async def _news(self) -> None:
         """Wait until the stream has a block, shortly."""

@@ -1,0 +1,87 @@
+"""How far a chain's finality is behind what is confirmed, measured from what its node says.
+
+Before Alpenglow a block was final 32 slots after it; since then a slot or two after.  So neither a
+date nor a version tells how long to wait: whatever waits for finality asks a `FinalityMeter`.
+"""
+
+from collections import deque
+from statistics import median
+from typing import Final
+
+import msgspec
+
+from mintscope.base.primitives import Slot
+
+FAST_S: Final = 4.0  # a third of what finality took before Alpenglow, and much more than since
+MARKS_MAX: Final = 1_000  # newest slots whose finality is waited for
+SAMPLES_MAX: Final = 32
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """How far `finalized` is behind `confirmed`, as a reader sees it.
+
+    slots     of the chain
+    seconds   from when it learned of a confirmed slot until it learned that it is final
+    """
+
+    slots: int
+    seconds: float
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether it is worth to hurry with what waits for finality."""
+        return self.seconds <= FAST_S
+
+
+class Finality(msgspec.Struct, frozen=True):
+    """What a node says of finality.
+
+    alpenglow   the cluster has migrated to Alpenglow; None: the node cannot tell
+    behind      None until it was measured
+    """
+
+    alpenglow: bool | None
+    behind: Behind | None
+
+
+class FinalityMeter:
+    """Measures from when slots become confirmed and final, by a clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[Slot, float]] = deque()
+        self._samples: deque[Behind] = deque(maxlen=SAMPLES_MAX)
+        self._unknown_to = Slot(-1)  # when slots up to here were confirmed is not known
+
+    def note_confirmed(self, slot: Slot, at_s: float) -> None:
+        """Note that *slot* is the newest confirmed one; older ones change nothing."""
+        marks = self._marks
+        if not marks and not self._samples:
+            self._unknown_to = max(self._unknown_to, Slot(slot - 1))
+        if slot <= (marks[-1][0] if marks else self._unknown_to):
+            return
+        marks.append((slot, at_s))
+        if len(marks) > MARKS_MAX:
+            self._unknown_to = marks.popleft()[0]
+
+    def note_final(self, slot: Slot, at_s: float) -> None:
+        """Note that *slot* is the newest final one; older ones change nothing."""
+        marks = self._marks
+        has_begun = bool(marks or self._samples)
+        if slot <= self._unknown_to or not has_begun:
+            return
+        newest = marks[-1][0] if marks else slot
+        # A slot is confirmed with the first one at or above it that was said to be.
+        since_s = next((since_s for mark, since_s in marks if mark >= slot), at_s)
+        while marks and marks[0][0] <= slot:
+            marks.popleft()
+        self._unknown_to = slot
+        self._samples.append(Behind(max(newest - slot, 0), max(at_s - since_s, 0.0)))
+
+    @property
+    def behind(self) -> Behind | None:
+        """The median of the newest samples; None before there is one."""
+        if not self._samples:
+            return None
+        slots = median(sample.slots for sample in self._samples)
+        seconds = median(sample.seconds for sample in self._samples)
+        return Behind(round(slots), seconds)
