@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -15,12 +16,15 @@ from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.yellowstone import geyser_pb2
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.programs import TABLE
+from mintscope.core.market.swap import Swap
 from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.edges.sources.geyser.assembler import Assembler
 from mintscope.edges.sources.geyser.shelf import Shelf
 from mintscope.shell.cli.chain.decode import app
-from support.scenes.venue_block import DRESSES, Built, Expected, block, built
-from support.scenes.venue_layouts import LAYOUTS
+from support.scenes.json_transactions import decode_block as decode_json
+from support.scenes.made_transactions import address
+from support.scenes.venue_block import DRESSES, ROUTED, Built, Expected, block, built
+from support.scenes.venue_layouts import LAYOUTS, ROUTERS, Layout
 
 SLOT: Final = 100
 DYING, LIVING = 7, 9
@@ -37,6 +41,18 @@ def expect_all(read: Sequence[Expected]) -> None:
     expected = [swap for each in whole() for swap in each.swaps]
     assert {swap.program for swap in set(expected) ^ set(read)} == set()
     assert read == expected
+
+
+def seen(swap: Swap) -> Expected:
+    return Expected(
+        swap.signature,
+        swap.program,
+        str(swap.pool),
+        swap.in_mint,
+        swap.in_amount,
+        swap.out_mint,
+        swap.out_amount,
+    )
 
 
 def test_every_swap_of_the_block_is_printed_with_its_pool(tmp_path: Path) -> None:
@@ -95,20 +111,21 @@ def test_of_two_interleaved_banks_the_confirmed_one_is_read(dies_at: int) -> Non
     assert held.blockhash == str(LIVING)
     decoded = decode_block(held.transactions)
     assert decoded.quarantined == []
-    expect_all(
-        [
-            Expected(
-                each.signature,
-                each.program,
-                str(each.pool),
-                each.in_mint,
-                each.in_amount,
-                each.out_mint,
-                each.out_amount,
-            )
-            for each in decoded.swaps
-        ]
-    )
+    expect_all([*map(seen, decoded.swaps)])
+
+
+UNLISTED: Final = Layout(address("an unlisted venue"), address("an unlisted venue"))
+
+
+@pytest.mark.parametrize("router", ROUTERS)
+def test_a_swap_below_a_router_is_found_once(router: str) -> None:
+    """Whether the router is listed or not, and the venue; also through the router's accounts."""
+    transactions = built([*LAYOUTS, UNLISTED], dresses=ROUTED, router=router)
+    raws = [msgspec.Raw(msgspec.json.encode(each.entry)) for each in transactions]
+    decoded = decode_json(raws)
+
+    assert decoded.quarantined == []
+    assert [*map(seen, decoded.swaps)] == [swap for each in transactions for swap in each.swaps]
 
 
 def test_every_row_of_the_table_has_a_built_transaction() -> None:

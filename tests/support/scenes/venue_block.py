@@ -28,10 +28,21 @@ from support.scenes.made_transactions import (
 )
 from support.scenes.venue_layouts import Layout
 
-DRESSES: Final = ("plain", "routed", "batch", "batch of Token-2022", "nested", "hooked", "deep")
+DRESSES: Final = (
+    "plain",
+    "routed",
+    "carried",
+    "batch",
+    "batch of Token-2022",
+    "nested",
+    "hooked",
+    "deep",
+)
+ROUTED: Final = ("routed", "carried")
 STACK_HEIGHT_MAX: Final = 9  # a top-level instruction stands at 1; eight calls below it
 EVENT_SIZE: Final = 220
 POOL_AT: Final = 112  # of the events of PumpSwap
+CARRIER: Final = "what a router calls"
 HELPER: Final = "jupeiUmn818Jg1ekPURTpr4mFo29p46vygyykFJ3wZC"
 CURVE_TAIL: Final = 250
 
@@ -130,12 +141,22 @@ class _Exchange:
         return Expected(signature, self.layout.name, self.identity(), paid, gave, received, got)
 
 
-def built(layouts: Sequence[Layout], *, mark: str = "") -> list[Built]:
-    """Return every instruction of *layouts* in each of the `DRESSES`; *mark* makes others."""
+def built(
+    layouts: Sequence[Layout],
+    *,
+    mark: str = "",
+    dresses: Sequence[str] = DRESSES,
+    router: str = JUPITER,
+) -> list[Built]:
+    """Return every instruction of *layouts* in each of the *dresses*; *mark* makes others.
+
+    routed    *router* calls the venue
+    carried   so it does, and the tokens go through the router's accounts on both sides
+    """
     return [
-        _built(layout, instruction, dress, number, mark)
-        for number, (layout, instruction) in enumerate(_instructions(layouts), 1)
-        for dress in DRESSES
+        _built(instruction, dress, number, mark, router)
+        for number, instruction in enumerate(_instructions(layouts), 1)
+        for dress in dresses
     ]
 
 
@@ -151,16 +172,16 @@ def block(transactions: Sequence[Built]) -> dict[str, Any]:
     }
 
 
-def _instructions(layouts: Sequence[Layout]) -> Iterator[tuple[Layout, tuple[str, bytes]]]:
+def _instructions(layouts: Sequence[Layout]) -> Iterator[tuple[Layout, str, bytes]]:
     for layout in layouts:
-        for instruction in layout.instructions():
-            yield layout, instruction
+        for name, head in layout.instructions():
+            yield layout, name, head
 
 
 def _built(
-    layout: Layout, instruction: tuple[str, bytes], dress: str, number: int, mark: str
+    instruction: tuple[Layout, str, bytes], dress: str, number: int, mark: str, router: str
 ) -> Built:
-    name, head = instruction
+    layout, name, head = instruction
     text = f"{layout.name} {name} {dress} {mark}"
     signature = b58(hashlib.sha512(text.encode()).digest())
     number = 1_000 * number + len(mark)
@@ -168,7 +189,7 @@ def _built(
         call, tx, swaps = _curve(layout, name, head, dress, number)
     else:
         call, tx, swaps = _exchanges(layout, head, dress, number)
-    tx.calls = [_wrapped(call, dress)]
+    tx.calls = [_wrapped(call, dress, router)]
     entry = tx.entry()
     entry["transaction"]["signatures"] = [signature]
     return Built(layout, head, entry, [swap._replace(signature=signature) for swap in swaps])
@@ -199,7 +220,21 @@ def _exchanges(
         moved.append(Ix(SPL, ["shares", "owner's shares", accounts[1]], b"\x07" + u64(9)))
         tx.holds("owner's shares", "shares", "owner of the fees")
     call = Ix(layout.address, accounts, head + u64(*exchanges[0].amounts), moved)
+    if dress == "carried":
+        call = _carried(call, exchanges, tx)
     return call, tx, [exchange.expected("") for exchange in exchanges]
+
+
+def _carried(call: Ix, exchanges: Sequence[_Exchange], tx: Tx) -> Ix:
+    """Return *call* between the transfers to the router's accounts and from them."""
+    first, last = exchanges[0], exchanges[-1]
+    for exchange in exchanges:
+        for word, mint in zip(exchange.users, exchange.mints, strict=True):
+            tx.holds(word, mint, "owner of the router's accounts")
+    tx.holds("paid from", first.mints[0], USER).holds("received at", last.mints[1], USER)
+    brought = transfer("paid from", first.users[0], first.amounts[0])
+    taken = transfer(last.users[1], "received at", last.amounts[1])
+    return Ix(CARRIER, [], b"", [brought, call, taken])
 
 
 def _curve(
@@ -260,10 +295,11 @@ def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[I
             return moved
 
 
-def _wrapped(call: Ix, dress: str) -> Ix:
+def _wrapped(call: Ix, dress: str, router: str) -> Ix:
     """Return *call*, or the programs that call it."""
-    if dress == "routed":
-        return Ix(JUPITER, ["x"], bytes(8), [call])
+    if dress in ROUTED:
+        calls = call.calls if call.program == CARRIER else [call]
+        return Ix(router, ["x"], bytes(8), calls)
     if dress == "deep":
         for level in range(STACK_HEIGHT_MAX - _height(call)):
             call = Ix(f"wrapper {level}", ["x"], bytes(8), [call])

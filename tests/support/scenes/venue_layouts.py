@@ -11,6 +11,25 @@ from typing import Final
 ANY: Final = "2a"
 """The head of a program that has published none: any will do."""
 BY_VAULTS: Final = None
+ROUTERS: Final = (
+    "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4",
+    "JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB",
+    "JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo",
+    "JUP3c2Uh3WA4Ng34tw6kPd2G4C5BB21Xo36Je1s32Ph",
+    "Sett1erwx2eqT5A8uvu8GBxDFT2W5TNnhirL7hLmb8m",
+    "REALp6iMBDTctQqpmhBo4PumwJGcybbnDpxtax3ara3",
+    "GMGNreQcJFufBiCTLDBgKhYEfEe9B454UjpDr5CaSLA1",
+    "AveaiuA1emN71q9mS2QQ9BEWNAAHmp8sHSvwLFHQjufM",
+    "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1",
+    "BANANAjs7FJiPQqJTGFzkZJndT9o7UmKiYYGaJz6frGu",
+    "MaestroAAe9ge5HTc64VbBQZ6fP77pwvrhM8i1XWSAx",
+    "minTcHYRLVPubRK8nt6sqe2ZpWrGDLQoNLipDJCGocY",
+    "MAyhSmzXzV1pTf7LsNkrNwkWKTo4ougAJ1PPg47MD4e",
+    "NinafKYvKDCH26v6uEpfDjyuDjjpbdfhiPjrJV6FTFs",
+    "MtvwNH8eijJV3Pxcak9ZzsXeX7rWiAB2QGaPz1XDpd2",
+    "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv",
+)
+"""Routers and trading bots, which call venues."""
 # Of pump.fun: mint, SOL, tokens, whether it is a purchase, user; the tail names the quote.
 TRADE_EVENT: Final = ("bddb7fd34ee661ee", 32, 40)
 RAYDIUM_AUTHORITY: Final = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
