@@ -12,7 +12,7 @@ from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL
-from mintscope.core.market.report import ReadReport
+from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
 from mintscope.edges.maintenance.memory import freeze_startup_objects
@@ -35,7 +35,7 @@ class OneReport:
     def ready(self, mint: str) -> ReadReport | None:
         return self._report if mint == WSOL else None
 
-    async def read(self, _mint: Mint) -> ReadReport:
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:  # noqa: ARG002
         return self._report
 
 

@@ -14,7 +14,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.errors import TokenNotFound
 from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.primitives import Mint
-from mintscope.core.market.report import ReadReport
+from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.api.app import create_app
 from mintscope.edges.api.failures import write_refusal
@@ -42,7 +42,7 @@ class NoReports:
     def ready(self, _mint: str) -> ReadReport | None:
         return None
 
-    async def read(self, mint: Mint) -> ReadReport:
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:  # noqa: ARG002
         raise TokenNotFound(f"{mint} is not tracked")
 
 

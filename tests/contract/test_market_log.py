@@ -308,7 +308,7 @@ async def test_a_fork_moves_back_the_slot_since_which_a_mint_counts(market: Mark
     assert (candle.open, candle.count) == (7.0, 1)
 
 
-async def test_loading_reads_a_hundred_candles_and_a_day_of_minutes(market: Market) -> None:
+async def test_loading_reads_101_candles_and_a_day_of_minutes(market: Market) -> None:
     slots = [slot(n, trade(A), time=START + 60 * n) for n in range(1, 1_700)]
     await market.store.write([*slots, FinalSlot(Slot(1_699))])
     await fold(market)
@@ -316,7 +316,7 @@ async def test_loading_reads_a_hundred_candles_and_a_day_of_minutes(market: Mark
     now = START + 60 * 1_699
 
     assert {t: len(rows) for t, rows in of_a.candles.items()} == {
-        Timeframe.M1: 100, Timeframe.M5: 100, Timeframe.M15: 100, Timeframe.H1: 29,
+        Timeframe.M1: 101, Timeframe.M5: 101, Timeframe.M15: 101, Timeframe.H1: 29,
     }  # fmt: skip
     buckets = [[row.bucket for row in rows] for rows in of_a.candles.values()]
     assert buckets == [sorted(of_one) for of_one in buckets]
@@ -366,7 +366,7 @@ async def test_minutes_without_a_price_are_no_candles(market: Market) -> None:
     assert [(buy, sell) for _, buy, sell in of_a.minutes] == [(10, 0), (10, 0)]
 
 
-async def test_old_candles_are_dropped_but_never_the_newest_hundred(open_market: Open) -> None:
+async def test_old_candles_are_dropped_but_never_the_newest_101(open_market: Open) -> None:
     keep_s = {t: 86_400 + 1_440 if t is Timeframe.M1 else WIDTH_S[t] for t in Timeframe}
     market = await open_market(retention=Retention(keep_s))
     await market.store.start(mints=[A], follows_files=False)
@@ -375,7 +375,7 @@ async def test_old_candles_are_dropped_but_never_the_newest_hundred(open_market:
     await fold(market)
     of_a = await loaded(market, A)
 
-    assert {len(rows) for rows in of_a.candles.values()} == {100}
+    assert {len(rows) for rows in of_a.candles.values()} == {101}
     with pytest.raises(ValueError, match="at least 87840 seconds of m1 candles; was 60"):
         Retention(dict.fromkeys(Timeframe, 60))
 

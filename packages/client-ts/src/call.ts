@@ -1,5 +1,5 @@
 /** Fields of a query; those without a value are not sent. */
-export type Query = Readonly<Record<string, string | number | undefined>>;
+export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 /** One request as data. */
 export interface Call<Data> {

@@ -17,6 +17,7 @@ import type {
   IndicatorsQuery,
   LiveReport,
   Report,
+  ReportOptions,
   ReportTimeframe,
   SwapRecord,
   SwapsPage,
@@ -53,17 +54,18 @@ export class Client {
   }
 
   /** Price, indicators and pressure of a mint: one credit. */
-  async token(mint: string): Promise<Report> {
-    return await this.#data({ name: "token", method: "GET", path: `/v1/token/${segment(mint)}`, creditsMax: 1 });
+  async token(mint: string, options: ReportOptions = {}): Promise<Report> {
+    const path = `/v1/token/${segment(mint)}`;
+    return await this.#data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
   }
 
   /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
-  async batch(mints: readonly string[]): Promise<BatchReports> {
+  async batch(mints: readonly string[], options: ReportOptions = {}): Promise<BatchReports> {
     return await this.#data<BatchReports>({
       name: "batch",
       method: "POST",
       path: "/v1/tokens/batch",
-      body: { mints },
+      body: { mints, ...options },
       creditsMax: mints.length,
       creditsOf: (batch) => batch.delivered,
     });
@@ -106,8 +108,8 @@ export class Client {
    * The report of each mint as it changes: a credit a mint and started minute. A connection that is
    * lost is opened again; what ends the stream for good is thrown. End it by leaving the loop.
    */
-  stream(mints: readonly string[]): AsyncGenerator<LiveReport, void, undefined> {
-    return stream(this.#transport, mints);
+  stream(mints: readonly string[], options: ReportOptions = {}): AsyncGenerator<LiveReport, void, undefined> {
+    return stream(this.#transport, mints, options);
   }
 
   /** The bundles for sale, and their prices now: free. */

@@ -4,7 +4,7 @@ import type { Call } from "./call.ts";
 import { ClientError, OverBudgetError, RefusedError, UnreachableError, UnreadableError, refused } from "./errors.ts";
 import { EventReader, type ServerEvent } from "./events.ts";
 import { Attempt, type Transport, sleep } from "./transport.ts";
-import type { LiveReport, Report } from "./types.ts";
+import type { LiveReport, Report, ReportOptions } from "./types.ts";
 
 const SILENCE_MS_MAX = 45_000; // there is a heartbeat every 15 s
 const LEAVE_AFTER_MS = 40_000; // of a minute after which none may be taken; then comes a heartbeat
@@ -24,8 +24,9 @@ type Fields = { [name: string]: unknown };
 export async function* stream(
   transport: Transport,
   mints: readonly string[],
+  options: ReportOptions = {},
 ): AsyncGenerator<LiveReport, void, undefined> {
-  const live = new LiveCall(transport, mints);
+  const live = new LiveCall(transport, mints, options);
   try {
     for (;;) {
       try {
@@ -51,13 +52,13 @@ class LiveCall {
   #creditsLeft: number | null = null;
   #leaveAtMs = Infinity;
 
-  constructor(transport: Transport, mints: readonly string[]) {
+  constructor(transport: Transport, mints: readonly string[], options: ReportOptions) {
     this.#transport = transport;
     this.#call = {
       name: "stream",
       method: "GET",
       path: "/v1/stream",
-      query: { mints: mints.join(",") },
+      query: { mints: mints.join(","), ...options },
       creditsMax: mints.length,
     };
     this.#attempt = newAttempt();

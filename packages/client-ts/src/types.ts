@@ -21,6 +21,8 @@ export type CandlesQuery = Omit<
   NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>,
   "tf" | "cursor"
 >;
+/** `candles`: "closed" for indicators without the candle that is still open; `partial`: from the first priced swap on. */
+export type ReportOptions = NonNullable<paths["/v1/token/{tokenAddress}"]["get"]["parameters"]["query"]>;
 export type Timeframe = NonNullable<
   NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>["tf"]
 >;

@@ -21,7 +21,7 @@ from mintscope.client.calls.conversation import (
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import PagedLines
 from mintscope.client.calls.streaming import LiveCall
-from mintscope.client.calls.verbs import CandleRange, IndicatorRange, TokenQuery
+from mintscope.client.calls.verbs import CandleRange, IndicatorRange, ReportOptions, TokenQuery
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
@@ -84,20 +84,23 @@ class Client:
         """What may be spent, and what was."""
         return self._session.budget
 
-    def token(self, mint: str) -> Report:
-        """Return price, indicators and pressure of *mint*: one credit."""
-        return self.send(verbs.token(mint)).data
+    def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
+        """Return price, indicators and pressure of *mint*: one credit.
 
-    def batch(self, mints: Sequence[str]) -> BatchReports:
+        options    `candles` and `partial`: see `verbs.ReportOptions`
+        """
+        return self.send(verbs.token(mint, **options)).data
+
+    def batch(self, mints: Sequence[str], **options: Unpack[ReportOptions]) -> BatchReports:
         """Return the reports of up to 50 mints, or why not: a credit for each delivered."""
-        return self.send(verbs.batch(mints)).data
+        return self.send(verbs.batch(mints, **options)).data
 
     def candles(
         self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[CandleRange]
     ) -> PagedLines[CandlesPage, CandleLine]:
         """Return candles of *mint*, the newest page first: a credit for a page of up to 1,000.
 
-        within    `from_`, `to`, `limit` and `fill`, as `verbs.CandleRange` describes them
+        within    `from_`, `to`, `limit`, `candles` and `fill`: see `verbs.CandleRange`
         """
         return PagedLines(self.send, verbs.candles(mint, tf, **within))
 
@@ -106,7 +109,7 @@ class Client:
     ) -> PagedLines[IndicatorsPage, IndicatorLine]:
         """Return indicators candle by candle, the newest page first: a credit for up to 1,000.
 
-        within    `names`, `from_`, `to`, `limit` and `fill`: see `verbs.IndicatorRange`
+        within    `names`, `from_`, `to`, `limit`, `candles`, `fill`: see `verbs.IndicatorRange`
         """
         return PagedLines(self.send, verbs.indicators(mint, tf, **within))
 
@@ -148,12 +151,14 @@ class Client:
         """
         return self.send(verbs.purchase(credit_count), key=key).data
 
-    def stream(self, mints: Sequence[str]) -> Iterator[LiveReport]:
+    def stream(
+        self, mints: Sequence[str], **options: Unpack[ReportOptions]
+    ) -> Iterator[LiveReport]:
         """Yield the report of each mint as it changes: a credit a mint and started minute.
 
         A connection that is lost is opened again.  Ends by what it raises: NoCreditsError, say.
         """
-        live = LiveCall(self._session, mints)
+        live = LiveCall(self._session, mints, options)
         try:
             while True:
                 try:

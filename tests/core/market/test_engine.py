@@ -28,8 +28,9 @@ seeds = st.integers(0, 2**32)
 gaps = st.sampled_from((0.0, 1.0, 20.0, 60.0, 400.0, 3000.0))
 
 
-def our_report(engine: Engine, row: int, now: int) -> dict[str, object]:
-    made = report_of(made_swaps.MINT, engine.snapshot(row, UnixS(now)), UnixS(now))
+def our_report(engine: Engine, row: int, now: int, *, is_closed: bool = False) -> dict[str, object]:
+    values = engine.snapshot(row, UnixS(now), leaves_out_open=is_closed)
+    made = report_of(made_swaps.MINT, values, UnixS(now))
     found: dict[str, object] = msgspec.json.decode(msgspec.json.encode(made))
     assert found.pop("token") == made_swaps.MINT
     return found
@@ -67,6 +68,38 @@ def test_every_value_appears_at_its_candle(count: int) -> None:
     ]
 
     check(trades, trades[-1].time)
+
+
+@settings(max_examples=40, derandomize=True)
+@given(seeds, st.integers(1, 700), gaps, st.sampled_from((0, 1, 59, 60, 600, 9000, 100_000)))
+def test_without_open_candles_the_indicators_are_those_of_the_closed_ones(
+    seed: int, length: int, gap_s: float, wait_s: int
+) -> None:
+    trades = made_swaps.stream(seed, length, gap_s)
+    trades[0] = trades[0]._replace(price=1.0, price_sol=0.01)
+    ENGINE.clear(0)
+    made_swaps.apply(ENGINE, 0, trades)
+    price = max(trade.price or 0.0 for trade in trades)
+
+    now = trades[-1].time + wait_s
+    ours = our_report(ENGINE, 0, now, is_closed=True)
+    expected = definitions.report(trades, now, is_closed=True)
+    assert definitions.disagreements(ours, expected, price) == []
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 10, 15, 16, 34, 35, 99, 100, 101, 102, 103, 201, 300])
+@pytest.mark.parametrize("into_s", [0, 3599, 3600])
+def test_a_closed_value_appears_when_its_candle_has_passed(count: int, into_s: int) -> None:
+    trades = [
+        Trade(made_swaps.START // 3600 * 3600 + 3600 * n, 5.0 + math.sin(n), 0.1, 10, is_buy=True)
+        for n in range(count)
+    ]
+    ENGINE.clear(0)
+    made_swaps.apply(ENGINE, 0, trades)
+
+    now = trades[-1].time + into_s
+    ours = our_report(ENGINE, 0, now, is_closed=True)
+    assert definitions.disagreements(ours, definitions.report(trades, now, is_closed=True), 6) == []
 
 
 @pytest.mark.parametrize("count", [1, 15, 34, 300])

@@ -2,6 +2,7 @@
 
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,11 +129,28 @@ def test_a_state_is_small_and_only_a_state_is_read() -> None:
 def test_candles_that_contradict_the_state_are_not_loaded() -> None:
     trades = made_swaps.stream(7, 300, 60.0)
     loaded = folded(trades, 3, 7).load(made_swaps.MINT, 1, timed(trades), len(trades))
-    lost = {t: rows[1:] for t, rows in loaded.candles.items()}
+    lost = {t: rows[2:] for t, rows in loaded.candles.items()}
 
-    with pytest.raises(ValueError, match="expected 100 m1 candles"):
+    with pytest.raises(ValueError, match="expected 101 m1 candles"):
         ENGINE.load(0, LoadedMint(mint=loaded.mint, seq=1, state=loaded.state, candles=lost,
                                   minutes=(), tail=()))  # fmt: skip
+
+
+def test_a_hundred_candles_of_an_earlier_version_are_enough() -> None:
+    trades = made_swaps.stream(7, 300, 60.0)
+    now = trades[-1].time
+    loaded = folded(trades, 3, 7).load(made_swaps.MINT, 1, timed(trades), len(trades))
+    kept = {t: rows[-100:] for t, rows in loaded.candles.items()}
+    assert len(loaded.candles[Timeframe.M1]) == 101
+    ENGINE.load(LOADED, msgspec.structs.replace(loaded, candles=kept))
+    ENGINE.clear(WHOLE)
+    made_swaps.apply(ENGINE, WHOLE, trades)
+
+    whole = ENGINE.snapshot(WHOLE, UnixS(now)).copy()
+    assert ENGINE.snapshot(LOADED, UnixS(now)).tobytes() == whole.tobytes()
+    swing = ENGINE.snapshot(LOADED, UnixS(now), leaves_out_open=True)[8:10]
+    closed = kept[Timeframe.M1][:-1]
+    assert swing.tolist() == [max(c.high or 0 for c in closed), min(c.low or 0 for c in closed)]
 
 
 @pytest.mark.storm
@@ -161,8 +179,10 @@ def test_a_loaded_mint_is_bit_for_bit_one_that_saw_everything(
 
 
 def same_bits(now: int) -> None:
-    whole = ENGINE.snapshot(WHOLE, UnixS(now)).copy()
-    assert ENGINE.snapshot(LOADED, UnixS(now)).tobytes() == whole.tobytes()
+    for is_closed in (False, True):
+        whole = ENGINE.snapshot(WHOLE, UnixS(now), leaves_out_open=is_closed).copy()
+        loaded = ENGINE.snapshot(LOADED, UnixS(now), leaves_out_open=is_closed)
+        assert loaded.tobytes() == whole.tobytes()
 
 
 def test_volume_before_the_first_price_is_in_its_candle() -> None:

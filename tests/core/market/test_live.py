@@ -325,21 +325,21 @@ def test_a_tag_stays_until_something_but_the_time_has_changed() -> None:
     log.append(20, START + 90_000)
     market = market_of(log)
     load(market, log, MINTS[0])
-    first, tag = market.report(MINTS[0]), market.tag(MINTS[0])
+    first, tag = market.report(MINTS[0]), market.tag()
     log.append(21, START + 90_100)
     market.apply(log.kept[-1])
     assert market.report(MINTS[0]) != first
-    assert market.tag(MINTS[0]) == tag
+    assert market.tag() == tag
 
     log.append(22, START + 90_100, priced(MINTS[0], 0, random.Random(1)))
     market.apply(log.kept[-1])
     market.report(MINTS[0])
-    changed = market.tag(MINTS[0])
+    changed = market.tag()
     assert changed != tag
     other = market_of(log)
     load(other, log, MINTS[0])
     other.report(MINTS[0])
-    assert other.tag(MINTS[0]) == changed
+    assert other.tag() == changed
     assert changed.startswith(b'W/"')
 
 

@@ -15,7 +15,7 @@ from mintscope.base.errors import ServiceError
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.report import token_report
+from mintscope.core.market.report import PLAIN, ReportKind, token_report
 from mintscope.edges.follow.broadcaster import PAUSE_S, TOLD_IN_A_TURN, Broadcaster
 from mintscope.edges.follow.follower import Follower
 from support.fakes.log import FakeLog
@@ -23,12 +23,15 @@ from support.oracles.merging import merged
 from support.scenes.live_market import TRADED, trade, traded_log
 
 NOW_S = 1_750_000_000
+CLOSED = ReportKind(is_closed=True)
+KINDS = [PLAIN, CLOSED, ReportKind(is_partial=True)]
 
 
 @dataclass(eq=False)
 class Told:
     """A listener that adds up."""
 
+    kind: ReportKind = PLAIN
     reports: dict[Mint, dict[str, Any]] = field(default_factory=dict)
     ids: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -61,13 +64,14 @@ class Scene:
             for _ in range(8):
                 await asyncio.sleep(0)
 
-    def expected(self, mint: Mint) -> dict[str, Any]:
+    def expected(self, mint: Mint, kind: ReportKind = PLAIN) -> dict[str, Any]:
         """Return the report of *mint* as of its last change, from a replay of everything."""
         engine, tip = Engine(1), self.log.tip_at(self.log.seq)
         assert tip.time is not None
         swaps = self.log.swaps_at(self.log.seq, mint)
         engine.apply(as_trades([(0, time, swap) for time, swap in swaps]))
-        report = token_report(mint, engine.snapshot(0, tip.time), tip.time)
+        values = engine.snapshot(0, tip.time, leaves_out_open=kind.is_closed)
+        report = token_report(mint, values, tip.time, is_partial=kind.is_partial)
         return {"slot": tip.slot, **json.loads(msgspec.json.encode(report))}
 
 
@@ -97,7 +101,7 @@ async def test_what_is_told_adds_up_to_the_report(scene: Scene, seed: int) -> No
             case "finalize":
                 log.finalize(random.randint(1, 8))
             case "join":
-                listeners.append(Told())
+                listeners.append(Told(random.choice(KINDS)))
                 scene.broadcaster.join(listeners[-1], TRADED)
             case "leave" if len(listeners) > 1:
                 scene.broadcaster.leave(listeners.pop(), TRADED)
@@ -110,7 +114,27 @@ async def test_what_is_told_adds_up_to_the_report(scene: Scene, seed: int) -> No
 
     for listener in listeners:
         assert listener.ids == sorted(listener.ids)
-        assert listener.reports == {mint: scene.expected(mint) for mint in TRADED}
+        assert listener.reports == {mint: scene.expected(mint, listener.kind) for mint in TRADED}
+
+
+async def test_closed_candles_are_told_as_their_minute_ends_without_a_swap(scene: Scene) -> None:
+    closed, plain, log = Told(CLOSED), Told(), scene.log
+    trade(log, TRADED[0])
+    await scene.settle()
+    await scene.broadcaster.prepare(TRADED[:1], None, CLOSED)
+    for each in (closed, plain):
+        scene.broadcaster.join(each, TRADED[:1])
+    before = closed.reports[TRADED[0]]["indicators"]["m1"]
+
+    tip = log.tip_at(log.seq)
+    assert tip.slot is not None
+    assert tip.time is not None
+    log.append(tip.slot + 1, tip.time + 60)
+    await scene.settle()
+    assert closed.names == ["event: snapshot", "event: update"]
+    assert closed.reports[TRADED[0]]["indicators"]["m1"] != before
+    assert closed.reports == {TRADED[0]: scene.expected(TRADED[0], CLOSED)}
+    assert plain.names == ["event: snapshot"]
 
 
 async def test_an_event_is_encoded_once_and_told_to_all_in_turns(scene: Scene) -> None:

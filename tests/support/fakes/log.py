@@ -62,7 +62,7 @@ class Kept:
             mint=mint,
             seq=seq,
             state=self.state,
-            candles={t: self._priced(t)[-100:] for t in Timeframe},
+            candles={t: self._priced(t)[-101:] for t in Timeframe},
             minutes=[
                 (row.bucket, row.buy_volume, row.sell_volume)
                 for row in self.rows[Timeframe.M1].values()

@@ -3,7 +3,7 @@
 from mintscope.base.errors import InsufficientData, TokenNotFound
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.core.market.report import ReadReport
+from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
 
 REPORT = b'{"token":"So11111111111111111111111111111111111111112","price":{"usd":150.5,"sol":1.0}}'
 
@@ -19,6 +19,7 @@ class FakeReports:
         self.reads = 0
         self.bug: Exception | None = None
         self.others: set[str] = set()
+        self.kinds: list[ReportKind] = []
         self.body = REPORT
         self.tag = b'W/"as it was"'
 
@@ -28,7 +29,8 @@ class FakeReports:
         self.reads += 1
         return ReadReport(self.body, Slot(350_000_000), self.age_ms, self.tag)
 
-    async def read(self, mint: Mint) -> ReadReport:
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        self.kinds.append(kind)
         self.reads += 1
         if self.bug is not None:
             raise self.bug

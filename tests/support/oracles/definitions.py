@@ -105,6 +105,9 @@ def fibonacci(highs: Sequence[float], lows: Sequence[float]) -> dict[str, float]
 
 def timeframe(series: Sequence[Candle]) -> dict[str, Any]:
     closes = [candle.close for candle in series]
+    if not closes:
+        names = [*(f"ema{n}" for n in EMAS), "rsi", "macd", "fibonacci"]
+        return dict.fromkeys(names)
     newest = macd(closes)[-1]
     return {
         **{f"ema{n}": ema(closes, n)[-1] for n in EMAS},
@@ -121,14 +124,21 @@ def pressure(trades: Sequence[Trade], window: int, now: int) -> float:
     return sum(t.volume for t in inside if t.is_buy) / total if total else 0.0
 
 
-def report(trades: Sequence[Trade], now: int) -> dict[str, Any]:
-    """Return what the specification calls `data`, without `token`."""
+def report(trades: Sequence[Trade], now: int, *, is_closed: bool = False) -> dict[str, Any]:
+    """Return what the specification calls `data`, without `token`.
+
+    The indicators are those of candles whose interval has passed at *now* if *is_closed*.
+    """
     series = {name: candles(trades, width) for name, width in WIDTHS.items()}
+    read = {
+        name: [each for each in made if not is_closed or each.start + WIDTHS[name] <= now]
+        for name, made in series.items()
+    }
     last = next(trade for trade in reversed(trades) if trade.price is not None)
     return {
         "price": {"usd": last.price, "sol": last.price_sol},
         "indicators": {
-            **{name: timeframe(made) for name, made in series.items()},
+            **{name: timeframe(made) for name, made in read.items()},
             "buySellPressure": {
                 name: pressure(trades, window, now) for name, window in WINDOWS.items()
             },

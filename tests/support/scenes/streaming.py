@@ -82,11 +82,11 @@ class Streaming:
 
     @asynccontextmanager
     async def open(
-        self, token: str, mints: Sequence[Mint] = TRADED[:1], **headers: str
+        self, token: str, mints: Sequence[Mint] = TRADED[:1], query: str = "", **headers: str
     ) -> AsyncIterator[Reader]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self.client.stream(
-            "GET", f"{PATH}?mints={','.join(mints)}", headers=bearer(token) | named
+            "GET", f"{PATH}?mints={','.join(mints)}{query}", headers=bearer(token) | named
         ) as response:
             if response.status_code != 200:
                 await response.aread()

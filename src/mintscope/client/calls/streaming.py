@@ -12,6 +12,7 @@ from mintscope.client.calls.conversation import CallSession
 from mintscope.client.calls.events import EventReader, ServerEvent
 from mintscope.client.calls.pacing import backoff_s
 from mintscope.client.calls.reading import refusal
+from mintscope.client.calls.verbs import ReportOptions, report_query
 from mintscope.client.errors import (
     ClientError,
     NotNowError,
@@ -49,14 +50,16 @@ class LiveCall:
     stream is left before that is taken, up to 20 s early: OverBudgetError.
     """
 
-    def __init__(self, session: CallSession, mints: Sequence[str]) -> None:
+    def __init__(
+        self, session: CallSession, mints: Sequence[str], options: ReportOptions | None = None
+    ) -> None:
         self._session = session
         self._call = ApiCall(
             name="stream",
             method="GET",
             path="/v1/stream",
             kind=LiveReport,
-            query=(("mints", ",".join(mints)),),
+            query=(("mints", ",".join(mints)), *report_query(options or {})),
             credits_max=len(mints),
         )
         self._reader = EventReader()

@@ -49,21 +49,42 @@ HISTORY: Final = ApiCall(
 )
 
 
-def token(mint: str) -> ApiCall[Report]:
+class ReportOptions(TypedDict, total=False):
+    """Which report.
+
+    candles    "closed": indicators without the candle that is still open
+    partial    a report from the first priced swap on, with None for what needs more candles
+    """
+
+    candles: Literal["all", "closed"]
+    partial: bool
+
+
+def token(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
     """Return the call for the report of *mint*: one credit."""
     return ApiCall(
-        name="token", method="GET", path=f"/v1/token/{_segment(mint)}", kind=Report, credits_max=1
+        name="token",
+        method="GET",
+        path=f"/v1/token/{_segment(mint)}",
+        query=report_query(options),
+        kind=Report,
+        credits_max=1,
     )
 
 
-def batch(mints: Sequence[str]) -> ApiCall[BatchReports]:
+def report_query(options: ReportOptions) -> tuple[tuple[str, str], ...]:
+    """Return *options* as they stand in a query."""
+    return tuple((name, str(value).lower()) for name, value in options.items())
+
+
+def batch(mints: Sequence[str], **options: Unpack[ReportOptions]) -> ApiCall[BatchReports]:
     """Return the call for the reports of *mints*, up to 50: a credit for each that is delivered."""
     return ApiCall(
         name="batch",
         method="POST",
         path="/v1/tokens/batch",
         kind=BatchReports,
-        body=msgspec.json.encode({"mints": list(mints)}),
+        body=msgspec.json.encode({"mints": list(mints), **options}),
         credits_max=len(mints),
         credits_of=lambda batch: batch.delivered,
     )
@@ -113,12 +134,14 @@ class CandleRange(TypedDict, total=False):
 
     from_, to   when they begin, Unix seconds
     limit       how many a page holds, up to 1,000 and by default so many: it costs the same
+    candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade have a candle of the close before
     """
 
     from_: int
     to: int
     limit: int
+    candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
 
 
@@ -128,6 +151,7 @@ class IndicatorRange(TypedDict, total=False):
     names       by default the averages, RSI and MACD
     from_, to   when their candles begin, Unix seconds
     limit       how many a page holds, up to 1,000 and by default so many: it costs the same
+    candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade count as a candle of the close before
     """
 
@@ -135,6 +159,7 @@ class IndicatorRange(TypedDict, total=False):
     from_: int
     to: int
     limit: int
+    candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
 
 

@@ -166,7 +166,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     """Everything needed to go on from `seq`, read in one snapshot.
 
     state     the engine's accumulators of closed candles, None for a mint with none
-    candles   per timeframe the newest 100 candles (count >= 1), oldest first, folded ones only
+    candles   per timeframe the newest 101 candles (count >= 1), oldest first, folded ones only
     minutes   (minute start, buy, sell) of the last 24 h and a bit, folded ones only, oldest first
     tail      logged swaps not yet folded, and the folded ones since 15 minutes before the newest
               final slot, in order: enough for every "now" that a retraction can go back to

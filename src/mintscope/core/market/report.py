@@ -6,7 +6,7 @@ is for the description of the API alone: encoding does not look at it.
 
 from hashlib import blake2b
 from math import inf
-from typing import Annotated, Final, Protocol
+from typing import Annotated, Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -179,15 +179,35 @@ class TokenReport(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 CANDLES_MIN: Final = 9
 
 
+class ReportKind(NamedTuple):
+    """Which report is asked for.
+
+    is_partial   from the first priced swap on, with null for what cannot be computed yet
+    is_closed    indicators without the candles that are still open, so that no value changes later
+    """
+
+    is_partial: bool = False
+    is_closed: bool = False
+
+
+PLAIN: Final = ReportKind()
+"""The report of the specification."""
+
+
 def token_report(
-    mint: Mint, values: Floats, now: UnixS, coverage: ReportCoverage | UnsetType = UNSET
+    mint: Mint,
+    values: Floats,
+    now: UnixS,
+    coverage: ReportCoverage | UnsetType = UNSET,
+    *,
+    is_partial: bool = False,
 ) -> TokenReport:
     """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
 
-    Raises InsufficientData without a priced swap or below 9 m1 candles: no timeframe has
-    more candles than m1, so none could have an average.
+    Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no
+    timeframe has more candles than m1, so none could have an average.
     """
-    if values[COUNTS] < CANDLES_MIN:
+    if values[COUNTS] < (1 if is_partial else CANDLES_MIN):
         raise InsufficientData(
             f"{values[COUNTS]:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
             f" trades of this token in {CANDLES_MIN} different minutes since tracking began."
@@ -226,7 +246,7 @@ def _timeframe(v: list[float], at: int) -> TimeframeIndicators:
         ema200 if ema200 >= 0.0 else None,
         rsi if rsi >= 0.0 else None,
         Macd(line, signal, histogram) if histogram > -inf else None,
-        Fibonacci(*v[at + 8 : at + READ]),
+        Fibonacci(*v[at + 8 : at + READ]) if v[at + 8] >= 0.0 else None,
     )
 
 
@@ -254,12 +274,12 @@ def tag_of(values: Floats) -> bytes:
 class Reports(Protocol):
     """Who knows the reports."""
 
-    async def read(self, mint: Mint) -> ReadReport:
-        """Return the report of *mint* as of the last applied slot.
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        """Return the report of *mint* of this *kind* as of the last applied slot.
 
         Raises TokenNotFound for a mint that is not tracked and InsufficientData
-        for one without a priced swap or with fewer than 9 m1 candles.
+        for one without a priced swap or, unless it may be partial, with fewer than 9 m1 candles.
         """
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the report of *mint* if it is at hand; None says nothing of why it is not."""
+        """Return the plain report of *mint* if it is at hand; None says nothing of why not."""

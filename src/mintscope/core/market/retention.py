@@ -11,7 +11,7 @@ from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long candles are kept, seconds behind a mint's newest; the newest 100 always are.
+    """How long candles are kept, seconds behind a mint's newest; the newest 101 always are.
 
     swaps_s   how long swaps are kept, seconds behind the newest that is folded
     """

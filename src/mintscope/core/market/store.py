@@ -16,7 +16,7 @@ from mintscope.core.market.registry import Activity
 from mintscope.core.market.timeframe import Timeframe
 
 # Loading a mint reads this many candles and this much pressure history.
-CANDLES_MIN: Final = 100
+CANDLES_MIN: Final = 101
 MINUTES_S: Final = DAY_S + 24 * MINUTE_S
 # The swaps this far behind the checkpoint are kept one by one.
 RECENT_S: Final = 900

@@ -219,6 +219,7 @@ def _token_operation(v1: V1) -> Operation:
         "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
         "Price and indicators of a token", description=texts.REPORT,
         refusals=OF_A_TOKEN, proofs=(*SPENDERS, ("x402",)), is_charged=True, is_conditional=True,
+        query=wire.ReportQuery,
     )
     # fmt: on
 

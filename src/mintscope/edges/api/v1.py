@@ -9,11 +9,11 @@ from mintscope.base.errors import DataStale, ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, parse_mint
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order, report_order
-from mintscope.core.market.report import ReadReport, Reports
+from mintscope.core.market.report import ReadReport, ReportKind, Reports
 from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.offers import report_resource
-from mintscope.edges.api.wire import Balance, NoQuery, success, success_with_body
+from mintscope.edges.api.wire import Balance, ReportQuery, success, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.content import is_known
 from mintscope.edges.server.request import Request
@@ -88,32 +88,34 @@ class V1:
         """Endpoint 1: admit, parse, sell the report for a charge, respond."""
         caller = await self.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
-        read_query(request, NoQuery)
+        kind = kind_of(read_query(request, ReportQuery))
         if IF_NONE_MATCH in request.headers and caller.bearer and not request.has_payment():
-            unchanged = await self._unchanged(request, caller, mint)
+            unchanged = await self._unchanged(request, caller, mint, kind)
             if unchanged is not None:
                 return unchanged
         report = await self.resource_server.sell_report(
-            request, caller, order_of(mint), partial(self._read, request, mint)
+            request, caller, order_of(mint), partial(self._read, request, mint, kind)
         )
         return self._response(request, report)
 
-    async def _unchanged(self, request: Request, caller: Caller, mint: Mint) -> Response | None:
+    async def _unchanged(
+        self, request: Request, caller: Caller, mint: Mint, kind: ReportKind
+    ) -> Response | None:
         """Return 304, which is free, if a client that could pay has the report already."""
         balance = await self.gate.balance(caller)
         if not balance:
             return None
-        report = (await self._read(request, mint)).report
+        report = (await self._read(request, mint, kind)).report
         if not report.tag or not is_known(request, report.tag):
             return None
         request.response_headers.append((b"x-credits-remaining", b"%d" % balance))
         request.response_headers += self._headers(report)
         return Response(304, headers=())
 
-    async def _read(self, request: Request, mint: Mint) -> Delivered:
+    async def _read(self, request: Request, mint: Mint, kind: ReportKind) -> Delivered:
         """Return a report that may be sold, or say why there is none."""
         try:
-            report = await self.reports.read(mint)
+            report = await self.reports.read(mint, kind)
             self.freshness.expect(report)
         except ServiceError as failure:
             request.response_headers.append(token_status(failure))
@@ -137,6 +139,11 @@ class V1:
         """Endpoint 4: the credits left, 0 included."""
         balance = await self.gate.balance(await self.gate.admit(request))
         return success(request, Balance(balance=balance), at=self.clock.now())
+
+
+def kind_of(asked: ReportQuery) -> ReportKind:
+    """Return which report is *asked* for."""
+    return ReportKind(is_partial=asked.partial, is_closed=asked.candles == "closed")
 
 
 def token_status(failure: ServiceError) -> Header:

@@ -5,7 +5,7 @@ reports are kept; its bytes are put into the envelope as they are.
 """
 
 from functools import lru_cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -134,8 +134,29 @@ class Bundles(Wire):
     ] = msgspec.UNSET
 
 
-class NoQuery(Wire):
-    """Query of a route that takes none."""
+WhichCandles: TypeAlias = Annotated[
+    Literal["all", "closed"],
+    msgspec.Meta(
+        description="Whether indicators include the candle that is still open. With closed they do"
+        " not, so that a value never changes later.",
+        examples=["closed"],
+    ),
+]
+IsPartial: TypeAlias = Annotated[
+    bool,
+    msgspec.Meta(
+        description="Whether to return a report from the first priced swap on, with null for each"
+        " indicator that needs more candles, instead of INSUFFICIENT_DATA.",
+        examples=[True],
+    ),
+]
+
+
+class ReportQuery(Wire):
+    """Query of GET /v1/token/{tokenAddress}."""
+
+    candles: WhichCandles = "all"
+    partial: IsPartial = False
 
 
 class PurchaseQuery(Wire):

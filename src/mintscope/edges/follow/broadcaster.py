@@ -1,6 +1,7 @@
-"""Telling reports as they change: an update is made once per mint, and told to all who listen.
+"""Telling reports as they change: each update is made once, and told to all who listen.
 
-dirty     mints that have traded since they were told, or whose slot was retracted
+dirty     reports of mints that have traded since they were told, or whose slot was retracted, and
+          those of closed candles as a minute ends
 flush     tells those of them that were not told within the last 250 ms
 deliveries   events on their way, some two hundred listeners in a turn of the event loop
 """
@@ -10,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 import structlog
@@ -18,9 +19,10 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import InsufficientData, ServiceError, ServiceUnavailable, TokenNotFound
 from mintscope.base.primitives import Mint
+from mintscope.base.time import MINUTE_S
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import Appended, Event, Retracted, Untracked
-from mintscope.core.market.report import TokenReport
+from mintscope.core.market.report import PLAIN, ReportKind, TokenReport
 from mintscope.core.market.updates.broadcast import Listener
 from mintscope.core.market.updates.server_sent import encode_event
 from mintscope.core.market.updates.update import NOTHING, changes, update_of
@@ -33,8 +35,12 @@ NOWHERE: Final = -1
 LOG = structlog.get_logger(__name__)
 
 
+Topic: TypeAlias = tuple[Mint, ReportKind]
+"""What is listened to: the reports of a mint, of one kind."""
+
+
 class _Audience:
-    """Who listens to a mint, and what they were told.
+    """Who listens to the reports of a mint, and what they were told.
 
     told         the report that the next update starts from
     apart        where those who joined since then were told something else
@@ -77,7 +83,7 @@ class _Audience:
 class _Delivery(msgspec.Struct, gc=False):
     """An event and those who are still to be told."""
 
-    mint: Mint
+    topic: Topic
     audience: _Audience
     event: bytes
     is_whole: bool
@@ -94,8 +100,10 @@ class Broadcaster:
         self._follower = follower
         self._market = market
         self._clock = clock
-        self._audiences: dict[Mint, _Audience] = {}
-        self._dirty: dict[Mint, None] = {}
+        self._audiences: dict[Topic, _Audience] = {}
+        self._topics: dict[Mint, list[Topic]] = {}
+        self._dirty: dict[Topic, None] = {}
+        self._minute = 0
         self._deliveries: deque[_Delivery] = deque()
         self._is_telling = False
         self._loads: set[asyncio.Task[None]] = set()
@@ -103,42 +111,55 @@ class Broadcaster:
         self._encoder = msgspec.json.Encoder()
         follower.observe(self)
 
-    async def prepare(self, mints: Sequence[Mint], since: int | None) -> None:
+    async def prepare(
+        self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
+    ) -> None:
         """Have *mints* in memory, as of *since* or later, if this log has come as far."""
         if since is not None and since > self._market.seq:
             with suppress(TimeoutError):
                 await self._follower.catch_up()
-        await asyncio.gather(*map(self._follower.read, mints))
+        await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
 
     def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
         """Tell *listener* the snapshots of *mints*, and what changes from now on."""
         for mint in mints:
-            audience = self._audiences.get(mint)
+            topic = (mint, listener.kind)
+            audience = self._audiences.get(topic)
             if audience is None:
-                audience = self._audiences[mint] = _Audience()
+                audience = self._audiences[topic] = _Audience()
+                self._topics.setdefault(mint, []).append(topic)
             audience.listeners[listener] = None
-            if self._has_snapshot(mint, audience):
+            if self._has_snapshot(topic, audience):
                 listener.tell(mint, audience.admit(), is_whole=True)
             else:
-                self._begin_again(mint)
+                self._begin_again(topic)
         if self._dirty:
             self.flush()
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
         """Tell *listener* nothing more."""
         for mint in mints:
-            audience = self._audiences.get(mint)
+            topic = (mint, listener.kind)
+            audience = self._audiences.get(topic)
             if audience is not None:
                 audience.listeners.pop(listener, None)
                 if not audience.listeners:
-                    del self._audiences[mint]
+                    self._forget(topic)
 
-    def snapshot(self, mint: Mint) -> bytes | None:
+    def _forget(self, topic: Topic) -> None:
+        mint, _ = topic
+        del self._audiences[topic]
+        self._topics[mint].remove(topic)
+        if not self._topics[mint]:
+            del self._topics[mint]
+
+    def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
         """Return the snapshot that a listener goes on from, to whom updates were not told."""
-        audience = self._audiences.get(mint)
+        topic = (mint, kind)
+        audience = self._audiences.get(topic)
         if audience is None or audience.is_busy or audience.is_whole_due:
             return None
-        return audience.admit() if self._has_snapshot(mint, audience) else None
+        return audience.admit() if self._has_snapshot(topic, audience) else None
 
     def age_ms(self) -> int | None:
         """Return how old the last applied slot is; None before there is one."""
@@ -146,26 +167,40 @@ class Broadcaster:
 
     def note(self, event: Event) -> None:
         """Note an event that was just applied."""
-        audiences = self._audiences
-        if not audiences:
+        topics = self._topics
+        if not topics:
             return
         match event:
-            case Appended(swaps=swaps):
+            case Appended(header=header, swaps=swaps):
                 for swap in swaps:
-                    if swap.mint in audiences:
-                        self._dirty[swap.mint] = None
+                    for topic in topics.get(swap.mint, ()):
+                        self._dirty[topic] = None
+                if header.time // MINUTE_S != self._minute:
+                    self._minute = header.time // MINUTE_S
+                    self._note_closed()
             case Retracted(mints=mints):
                 for mint in mints:
-                    self._begin_again(mint)
+                    self._begin_all_again(mint)
             case Untracked(mint=mint):
-                self._begin_again(mint)
+                self._begin_all_again(mint)
             case _:
                 pass
 
+    def _note_closed(self) -> None:
+        """Note that candles may have closed, whether or not there was a swap."""
+        for topic in self._audiences:
+            _, kind = topic
+            if kind.is_closed:
+                self._dirty[topic] = None
+
+    def _begin_all_again(self, mint: Mint) -> None:
+        for topic in self._topics.get(mint, ()):
+            self._begin_again(topic)
+
     def note_restart(self) -> None:
         """Note that the market began again from the tip of the log."""
-        for mint in self._audiences:
-            self._begin_again(mint)
+        for topic in self._audiences:
+            self._begin_again(topic)
 
     def flush(self) -> None:
         """Tell what has changed of each mint that was not told a moment ago."""
@@ -173,10 +208,10 @@ class Broadcaster:
             self._later.cancel()
             self._later = None
         now_s, wait_s = self._clock.monotonic_s(), None
-        for mint in list(self._dirty):
-            audience = self._audiences.get(mint)
+        for topic in list(self._dirty):
+            audience = self._audiences.get(topic)
             if audience is None:
-                del self._dirty[mint]
+                del self._dirty[topic]
                 continue
             early_s = audience.told_at_s + PAUSE_S - now_s
             if audience.is_busy:
@@ -184,58 +219,60 @@ class Broadcaster:
             if early_s > 0:
                 wait_s = early_s if wait_s is None else min(wait_s, early_s)
                 continue
-            del self._dirty[mint]
-            self._renew(mint, audience)
+            del self._dirty[topic]
+            self._renew(topic, audience)
         if wait_s is not None:
             self._later = asyncio.get_running_loop().call_later(wait_s, self.flush)
 
-    def _begin_again(self, mint: Mint) -> None:
-        audience = self._audiences.get(mint)
-        if audience is not None:
-            audience.begin_again()
-            self._dirty[mint] = None
+    def _begin_again(self, topic: Topic) -> None:
+        self._audiences[topic].begin_again()
+        self._dirty[topic] = None
 
-    def _renew(self, mint: Mint, audience: _Audience) -> None:
-        """Tell *mint* as it is now."""
+    def _renew(self, topic: Topic, audience: _Audience) -> None:
+        """Tell *topic* as it is now."""
+        mint, _ = topic
         if not self._follower.is_tracked(mint):
-            self._lose(mint, audience, TokenNotFound(f"This service does not track {mint} now."))
+            self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))
         elif mint not in self._market:
             audience.is_busy = True
-            load = asyncio.create_task(self._load(mint, audience))
+            load = asyncio.create_task(self._load(topic, audience))
             self._loads.add(load)
             load.add_done_callback(self._loads.discard)
         elif audience.is_whole_due or audience.told is None:
-            if self._has_snapshot(mint, audience):
+            if self._has_snapshot(topic, audience):
                 audience.told, audience.apart = audience.whole, NOTHING
                 audience.is_whole_due = False
-                self._send(mint, audience, audience.snapshot, is_whole=True)
+                self._send(topic, audience, audience.snapshot, is_whole=True)
         else:
-            self._update(mint, audience, audience.told)
+            self._update(topic, audience, audience.told)
 
-    def _update(self, mint: Mint, audience: _Audience, told: TokenReport) -> None:
+    def _update(self, topic: Topic, audience: _Audience, told: TokenReport) -> None:
+        mint, kind = topic
         try:
-            report = self._market.read(mint)
+            report = self._market.read(mint, kind)
         except InsufficientData as failure:
-            self._lose(mint, audience, failure)
+            self._lose(topic, audience, failure)
             return
         slot = self._market.slot
         assert slot is not None, "expected a slot: there is a report"
         update = update_of(report, slot, changes(told, report) | audience.apart)
         audience.told, audience.apart = report, NOTHING
         event = encode_event(b"update", self._encoder.encode(update), event_id=self._market.seq)
-        self._send(mint, audience, event, is_whole=False)
+        self._send(topic, audience, event, is_whole=False)
 
-    def _has_snapshot(self, mint: Mint, audience: _Audience) -> bool:
-        """Make the snapshot of *mint* as it is now; False if it is not in memory, or lost."""
+    def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
+        """Make the snapshot of *topic* as it is now; False if it is not in memory, or lost."""
+        mint, kind = topic
         if mint not in self._market:
             return False
         seq = self._market.seq
         if audience.as_of == seq:
             return True
         try:
-            body, audience.whole = self._market.report(mint), self._market.read(mint)
+            body = self._market.report(mint, kind)
+            audience.whole = self._market.read(mint, kind)
         except InsufficientData as failure:
-            self._lose(mint, audience, failure)
+            self._lose(topic, audience, failure)
             return False
         slot = self._market.slot
         assert slot is not None, "expected a slot: there is a report"
@@ -243,29 +280,31 @@ class Broadcaster:
         audience.snapshot, audience.as_of = encode_event(b"snapshot", data, event_id=seq), seq
         return True
 
-    async def _load(self, mint: Mint, audience: _Audience) -> None:
-        """Bring *mint* into memory, and tell its snapshot."""
+    async def _load(self, topic: Topic, audience: _Audience) -> None:
+        """Bring the mint of *topic* into memory, and tell its snapshot."""
+        mint, kind = topic
         audience.begin_again()
         try:
-            await self._follower.read(mint)
+            await self._follower.read(mint, kind)
         except ServiceUnavailable:
             audience.told_at_s = self._clock.monotonic_s()  # tried again a little later
         except ServiceError as failure:
-            self._lose(mint, audience, failure)
+            self._lose(topic, audience, failure)
             return
         finally:
             audience.is_busy = False
-        self._dirty[mint] = None
+        self._dirty[topic] = None
         self.flush()
 
-    def _lose(self, mint: Mint, audience: _Audience, failure: ServiceError) -> None:
+    def _lose(self, topic: Topic, audience: _Audience, failure: ServiceError) -> None:
+        mint, _ = topic
         for listener in list(audience.listeners):
             listener.lose(mint, failure)
 
-    def _send(self, mint: Mint, audience: _Audience, event: bytes, *, is_whole: bool) -> None:
+    def _send(self, topic: Topic, audience: _Audience, event: bytes, *, is_whole: bool) -> None:
         audience.is_busy, audience.told_at_s = True, self._clock.monotonic_s()
         left = iter(list(audience.listeners))
-        self._deliveries.append(_Delivery(mint, audience, event, is_whole, left))
+        self._deliveries.append(_Delivery(topic, audience, event, is_whole, left))
         if not self._is_telling:
             self._is_telling = True
             self._go_on()
@@ -282,7 +321,7 @@ class Broadcaster:
             if left_count:
                 self._deliveries.popleft()
                 delivery.audience.is_busy = False
-                if delivery.mint in self._dirty:
+                if delivery.topic in self._dirty:
                     self.flush()
         self._is_telling = bool(self._deliveries)
         if self._is_telling:
@@ -290,7 +329,8 @@ class Broadcaster:
 
 
 def _tell(listener: Listener, delivery: _Delivery) -> None:
+    mint, _ = delivery.topic
     try:
-        listener.tell(delivery.mint, delivery.event, is_whole=delivery.is_whole)
+        listener.tell(mint, delivery.event, is_whole=delivery.is_whole)
     except Exception:
         LOG.exception("a listener failed when it was told an update")

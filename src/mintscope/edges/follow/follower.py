@@ -16,13 +16,14 @@ from mintscope.base.pace import WINDOW_S, Pace, PaceMeter
 from mintscope.base.primitives import Mint
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import Appended, Event, LogReader, LogTrimmed
-from mintscope.core.market.report import ReadReport
+from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
 
 LOG = structlog.get_logger(__name__)
 
 EVENTS_PER_READ: Final = 256
 LOADS_AT_ONCE: Final = 8
 LOAD_ATTEMPTS: Final = 5
+UNREADABLE: Final = "The market data of this token cannot be read now; try again."
 
 T = TypeVar("T")
 Wait: TypeAlias = Callable[[], Awaitable[None]]
@@ -71,7 +72,7 @@ class Follower:
         self._follows_files = False
         self._turn = asyncio.Lock()
         self._slots = asyncio.Semaphore(LOADS_AT_ONCE)
-        self._loads: dict[Mint, asyncio.Task[ReadReport]] = {}
+        self._loads: dict[Mint, asyncio.Task[None]] = {}
         self._observer: Observer | None = None
         self._meter = PaceMeter()
 
@@ -106,20 +107,22 @@ class Follower:
                 self._observer.flush()
         LIVE_MINTS.set(len(self._market))
 
-    async def read(self, mint: Mint) -> ReadReport:
-        """Return the report of *mint* as of the last applied slot."""
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        """Return the report of *mint* of this *kind* as of the last applied slot."""
         if not self._started:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
             raise TokenNotFound(f"This service does not track {mint}.")
-        if mint in self._market:
-            return self._report(mint)
-        load = self._loads.get(mint)
-        if load is None:
-            load = self._loads[mint] = asyncio.create_task(self._load(mint))
-            load.add_done_callback(lambda done: self._forget(mint, done))
-        # One client that hangs up must not end the load that others wait for.
-        return await asyncio.shield(load)
+        for _ in range(LOAD_ATTEMPTS):
+            if mint in self._market:
+                return self._report(mint, kind)
+            load = self._loads.get(mint)
+            if load is None:
+                load = self._loads[mint] = asyncio.create_task(self._load(mint))
+                load.add_done_callback(lambda done: self._forget(mint, done))
+            # One client that hangs up must not end the load that others wait for.
+            await asyncio.shield(load)
+        raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
         """Return the report of *mint* if it is in memory and can be told."""
@@ -147,12 +150,12 @@ class Follower:
         """Return how fast the chain makes slots, from those applied; None before there are some."""
         return self._meter.pace
 
-    def _report(self, mint: Mint) -> ReadReport:
-        body = self._market.report(mint)
+    def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        body = self._market.report(mint, kind)
         slot, age_ms = self._market.slot, self.age_ms()
         assert slot is not None
         assert age_ms is not None
-        return ReadReport(body, slot, age_ms, self._market.tag(mint))
+        return ReadReport(body, slot, age_ms, self._market.tag())
 
     async def _advance(self, seq: int) -> bool:
         """Apply events up to *seq*; False where the log does not continue what was applied."""
@@ -184,19 +187,16 @@ class Follower:
         if self._observer is not None:
             self._observer.note_restart()
 
-    async def _load(self, mint: Mint) -> ReadReport:
-        """Bring *mint* into memory and return its report.
-
-        Nothing is awaited between the two, so that no other load can evict it first.
-        """
+    async def _load(self, mint: Mint) -> None:
+        """Bring *mint* into memory."""
         try:
             async with asyncio.timeout(self._read_timeout_s), self._slots:
                 for _ in range(LOAD_ATTEMPTS):
                     if await self._insert(mint):
-                        return self._report(mint)
+                        return
         except TimeoutError:
             pass
-        raise ServiceUnavailable("The market data of this token cannot be read now; try again.")
+        raise ServiceUnavailable(UNREADABLE)
 
     async def _insert(self, mint: Mint) -> bool:
         """Load *mint* once; False if the log took another course meanwhile."""
@@ -211,7 +211,7 @@ class Follower:
         finally:
             self._market.abandon(mint)
 
-    def _forget(self, mint: Mint, done: asyncio.Task[ReadReport]) -> None:
+    def _forget(self, mint: Mint, done: asyncio.Task[None]) -> None:
         del self._loads[mint]
         if not done.cancelled():
             done.exception()  # seen, also when every client has hung up

@@ -67,10 +67,12 @@ TOOLS: Final = (
         ToolCost.CREDIT,
         "The state of one Solana token now: price of one whole token in USD and in SOL; RSI (0 to"
         " 100), EMA and MACD in USD, and Fibonacci levels in USD, on candles of 1, 5, 15 and 60"
-        " minutes, the candle that is still open included; buy pressure, which is buy volume over"
-        " all volume (0 to 1), of the last 1, 5 and 15 minutes, 1 and 4 hours, and day. Numbers are"
-        " not rounded; null means that there are too few candles yet. coverage is the part of all"
-        f" trades of the last hour or two that was read (0 to 1). {FRESH} {ONE_CREDIT}"
+        " minutes, the candle that is still open included unless candles is closed; buy pressure,"
+        " which is buy volume over all volume (0 to 1), of the last 1, 5 and 15 minutes, 1 and 4"
+        " hours, and day. Numbers are not rounded; null means that there are too few candles yet. A"
+        " token with trades in fewer than 9 minutes is INSUFFICIENT_DATA unless partial is true."
+        " coverage is the part of all trades of the last hour or two that was read (0 to 1)."
+        f" {FRESH} {ONE_CREDIT}"
         f" {FREE_ERRORS}",
         MINT,
     ),

@@ -17,7 +17,7 @@ from mintscope.core.market.engine.kernels import Floats, Trades, Volumes
 from mintscope.core.market.log import CandleRow, LoadedMint, PricedSwap
 from mintscope.core.market.timeframe import Timeframe
 
-CANDLES_LOADED: Final = kernels.SWING
+CANDLES_LOADED: Final = kernels.SWING + 1  # the open one, too
 
 # What `load` refills from swaps and what from minutes: windows m1 m5 m15, and h1 h4 d1.
 FROM_SWAPS: Final = (0, 3)
@@ -51,13 +51,17 @@ class Engine:
         """Apply *trades*; the times of one row never go back."""
         kernels.apply(self._rows, trades)
 
-    def snapshot(self, row: int, now: UnixS) -> Floats:
+    def snapshot(self, row: int, now: UnixS, *, leaves_out_open: bool = False) -> Floats:
         """Return everything that is served of *row* as of *now*, laid out as in kernels.
+
+        The indicators are without the candles that are open at *now* if *leaves_out_open*.
 
         The array is the engine's own and is overwritten by the next call.  A count of
         0 means that the row has no price, and that nothing else in it has a meaning.
         """
         kernels.snapshot(self._rows, row, now, self._out)
+        if leaves_out_open:
+            kernels.leave_out_open(self._rows, row, now, self._out)
         return self._out
 
     def clear(self, row: int) -> None:
@@ -91,6 +95,9 @@ class Engine:
             kept = record["frames"][k]
             candles = loaded.candles.get(timeframe, ())[-CANDLES_LOADED:]
             expected = min(int(kept["count"]), CANDLES_LOADED)
+            if len(candles) == expected - 1 == kernels.SWING:
+                # Kept by an earlier version, one fewer: the oldest stands for the one before it.
+                candles = (candles[0], *candles)
             if len(candles) != expected:
                 raise ValueError(
                     f"expected {expected} {timeframe} candles of {loaded.mint}, were {len(candles)}"
@@ -122,7 +129,7 @@ class Engine:
         self._refill(0, FROM_MINUTES, ())
         self._refill_ring(0, 0, ())
         self.apply(as_trades(()))
-        self.snapshot(0, UnixS(0))
+        self.snapshot(0, UnixS(0), leaves_out_open=True)
         none = np.zeros(0)
         kernels.series(
             np.zeros(1, kernels.FRAME)[0],

@@ -92,7 +92,8 @@ USD: Final = FIRST + 1
 SOL: Final = FIRST + 2
 SNAPSHOT: Final = FIRST + 3
 
-# count counts the open candle; top and bottom are the extremes of the ring of closed ones.
+# count counts the open candle; top and bottom are the extremes of the newest KEPT closed ones.  The
+# ring holds one more, for reports without the open candle.
 FRAME: Final = np.dtype(
     [
         ("count", "i8"),
@@ -115,7 +116,7 @@ ROW: Final = np.dtype(
         ("price_sol", "f8"),
         ("accs", "f8", (len(WIDTHS), ACC)),
         ("parts", "i8", (len(GRAINS), PARTS, 2)),
-        ("rings", "f8", (len(WIDTHS), KEPT, 2)),
+        ("rings", "f8", (len(WIDTHS), SWING, 2)),
     ]
 )
 PARTS_AT: Final[int] = ROW.fields["parts"][1] if ROW.fields else 0
@@ -173,30 +174,30 @@ def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> No
 
 
 @kernel
-def scan(frame: Any, ring: Floats, closed: int) -> None:
-    """Set the extremes of the ring from its entries, of which there are at least one."""
-    top, bottom = ring[0, 0], ring[0, 1]
-    for z in range(1, min(closed, KEPT)):
+def extremes(ring: Floats, closed: int, size: int) -> tuple[float, float]:
+    """Return the extremes of the newest *size* of *closed* candles, of which there is one."""
+    z = (closed - 1) % SWING
+    top, bottom = ring[z, 0], ring[z, 1]
+    for age in range(2, min(closed, size) + 1):
+        z = (closed - age) % SWING
         top = max(top, ring[z, 0])
         bottom = min(bottom, ring[z, 1])
-    frame["top"] = top
-    frame["bottom"] = bottom
+    return top, bottom
 
 
 @kernel
 def keep(frame: Any, ring: Floats, closed: int, high: float, low: float) -> None:
     """Put the candle that follows *closed* others into the ring."""
-    z = closed % KEPT
-    gone_high, gone_low = ring[z, 0], ring[z, 1]
+    z, leaving = closed % SWING, (closed - KEPT) % SWING
     ring[z, 0], ring[z, 1] = high, low
     if closed == 0:
         frame["top"], frame["bottom"] = high, low
         return
     if closed >= KEPT and (
-        (gone_high == frame["top"] and high < gone_high)
-        or (gone_low == frame["bottom"] and low > gone_low)
-    ):
-        scan(frame, ring, KEPT)  # an extreme left, and its successor may be anywhere
+        (ring[leaving, 0] == frame["top"] and high < frame["top"])
+        or (ring[leaving, 1] == frame["bottom"] and low > frame["bottom"])
+    ):  # an extreme leaves, and its successor may be anywhere
+        frame["top"], frame["bottom"] = extremes(ring, closed + 1, KEPT)
         return
     frame["top"] = max(frame["top"], high)
     frame["bottom"] = min(frame["bottom"], low)
@@ -316,10 +317,10 @@ def refill_ring(row: Any, k: int, highs: Floats, lows: Floats) -> None:
     frame, ring = row["frames"][k], row["rings"][k]
     closed = frame["count"] - 1
     for j in range(len(highs)):
-        z = (closed - len(highs) + j) % KEPT
+        z = (closed - len(highs) + j) % SWING
         ring[z, 0], ring[z, 1] = highs[j], lows[j]
     if closed > 0:
-        scan(frame, ring, closed)
+        frame["top"], frame["bottom"] = extremes(ring, closed, KEPT)
 
 
 @kernel
@@ -351,12 +352,26 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 
 @kernel
-def read_swing(frame: Any, out: Floats) -> None:
-    """Write the Fibonacci levels of the ring and the open candle (D7)."""
-    high, low = frame["high"], frame["low"]
-    if frame["count"] > 1:
-        high = max(high, frame["top"])
-        low = min(low, frame["bottom"])
+def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats) -> None:
+    """Write the EMAs, RSI and MACD after *closed* candles, which *acc* holds; NaN for null."""
+    size = len(periods.ema)
+    for z in range(size):
+        out[z] = acc[EMA + z] if closed >= periods.ema[z] else nan
+    for z in range(size, size + 4):
+        out[z] = nan
+    if closed > periods.rsi:
+        moved = acc[GAIN] + acc[LOSS]
+        out[size] = 100.0 * (acc[GAIN] / moved) if moved > 0.0 else 50.0
+    if closed + 1 - periods.slow >= periods.signal:
+        line = acc[FAST] - acc[SLOW]
+        out[size + 1] = settled(line, acc[LAST])
+        out[size + 2] = settled(acc[SIGNAL], acc[LAST])
+        out[size + 3] = settled(line - acc[SIGNAL], acc[LAST])
+
+
+@kernel
+def read_levels(high: float, low: float, out: Floats) -> None:
+    """Write the Fibonacci levels of a swing (D7)."""
     span = high - low
     out[0] = high
     out[1] = low
@@ -369,6 +384,16 @@ def read_swing(frame: Any, out: Floats) -> None:
     out[8] = low + 1.618 * span
     out[9] = low + 2.0 * span
     out[10] = low + 2.618 * span
+
+
+@kernel
+def read_swing(frame: Any, out: Floats) -> None:
+    """Write the Fibonacci levels of the ring and the open candle (D7)."""
+    high, low = frame["high"], frame["low"]
+    if frame["count"] > 1:
+        high = max(high, frame["top"])
+        low = min(low, frame["bottom"])
+    read_levels(high, low, out)
 
 
 @kernel
@@ -390,9 +415,29 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
 
 
 @kernel
+def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
+    """Rewrite the indicators in *out*, a snapshot as of *now*, without candles that are open then.
+
+    A candle is open until its interval has passed, whether or not there are more swaps.
+    """
+    row = rows[i]
+    for k in range(len(WIDTHS)):
+        frame, at = row["frames"][k], k * READ
+        if (frame["bucket"] + 1) * WIDTHS[k] <= now:
+            continue
+        closed = frame["count"] - 1
+        read_closed_averages(row["accs"][k], closed, SERVICE, out[at:])
+        if closed == 0:
+            out[at + READ - 11 : at + READ] = nan
+        else:
+            high, low = extremes(row["rings"][k], closed, SWING)
+            read_levels(high, low, out[at + READ - 11 :])
+
+
+@kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
     """Write the indicators after each of *candles*; *frame* counts those before, held by *acc*."""
-    ring, closed = np.zeros((KEPT, 2)), frame["count"]
+    ring, closed = np.zeros((SWING, 2)), frame["count"]
     for j in range(len(candles.closes)):
         if j > 0:
             close_candle(acc, closed + j - 1, frame["close"], periods)

@@ -33,7 +33,7 @@ from mintscope.core.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.core.market.report import TokenReport, tag_of, token_report
+from mintscope.core.market.report import PLAIN, ReportKind, TokenReport, tag_of, token_report
 
 
 @dataclass(slots=True)
@@ -60,10 +60,10 @@ class LiveMarket:
         self._expected: dict[Mint, _Expected] = {}
         # Slots that may still be retracted, and the newest that cannot.
         self._times: dict[Slot, UnixS] = {}
-        # Reports at `_bodies_time` of mints that have not traded since.
-        self._bodies: dict[Mint, bytes] = {}
-        self._tags: dict[Mint, bytes] = {}
+        # Plain reports at `_bodies_time` of mints that have not traded since, with their tags.
+        self._bodies: dict[Mint, tuple[bytes, bytes]] = {}
         self._bodies_time: UnixS | None = None
+        self._tag = b""
         self._encoder = msgspec.json.Encoder()
         self._coverages: ReportCoverages | None = None
 
@@ -166,47 +166,53 @@ class LiveMarket:
         )
         return True
 
-    def report(self, mint: Mint) -> bytes:
+    def report(self, mint: Mint, kind: ReportKind = PLAIN) -> bytes:
         """Return the report of *mint*, which is in memory, as JSON.
 
         Raises InsufficientData where there is too little to report.
         """
         self._live.move_to_end(mint)
+        if kind != PLAIN:
+            body, self._tag = self._made(mint, kind)
+            return body
         if self.time != self._bodies_time:
             self._bodies.clear()
-            self._tags.clear()
             self._bodies_time = self.time
-        body = self._bodies.get(mint)
-        if body is None:
-            values, now = self._values(mint)
-            coverage = UNSET if self._coverages is None else self._coverages.of(mint)
-            report = token_report(mint, values, now, coverage)
-            body = self._bodies[mint] = self._encoder.encode(report)
-            self._tags[mint] = tag_of(values)
+        made = self._bodies.get(mint)
+        if made is None:
+            made = self._bodies[mint] = self._made(mint, kind)
+        body, self._tag = made
         return body
+
+    def _made(self, mint: Mint, kind: ReportKind) -> tuple[bytes, bytes]:
+        """Return a report and its tag."""
+        values, now = self._values(mint, kind)
+        coverage = UNSET if self._coverages is None else self._coverages.of(mint)
+        report = token_report(mint, values, now, coverage, is_partial=kind.is_partial)
+        return self._encoder.encode(report), tag_of(values)
+
+    def tag(self) -> bytes:
+        """Return the `ReadReport.tag` of what `report` has just returned."""
+        return self._tag
 
     def cover(self, coverages: ReportCoverages) -> None:
         """Say *coverages* in the reports from now on."""
         self._coverages = coverages
         self._bodies.clear()
 
-    def tag(self, mint: Mint) -> bytes:
-        """Return the `ReadReport.tag` of what `report` has just returned."""
-        return self._tags[mint]
-
-    def read(self, mint: Mint) -> TokenReport:
-        """Return the report of *mint*, which is in memory, made anew; without its coverage.
+    def read(self, mint: Mint, kind: ReportKind = PLAIN) -> TokenReport:
+        """Return the report of *mint*, which is in memory, as it is now; without its coverage.
 
         Raises InsufficientData where there is too little to report.
         """
-        values, now = self._values(mint)
-        return token_report(mint, values, now)
+        values, now = self._values(mint, kind)
+        return token_report(mint, values, now, is_partial=kind.is_partial)
 
-    def _values(self, mint: Mint) -> tuple[Floats, UnixS]:
+    def _values(self, mint: Mint, kind: ReportKind) -> tuple[Floats, UnixS]:
         row, now = self._live[mint], self.time
         if now is None:
             raise InsufficientData("expected at least one block; none has been read yet")
-        return self._engine.snapshot(row, now), now
+        return self._engine.snapshot(row, now, leaves_out_open=kind.is_closed), now
 
     def _append(self, event: Appended) -> None:
         trades: list[tuple[int, UnixS, PricedSwap]] = []

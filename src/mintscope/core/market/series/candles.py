@@ -60,6 +60,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     since, until   a candle may begin then, both included
     limit          how many, the newest
     is_filled      a bucket without a price has a candle of the close before it
+    is_closed      without the candle that is still open
     """
 
     width: Width
@@ -67,6 +68,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     until: UnixS
     limit: int
     is_filled: bool = False
+    is_closed: bool = False
 
     @property
     def asked(self) -> AskedCandles:
@@ -75,6 +77,12 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
         end = self.until - self.until % self.width.seconds + self.width.seconds
         rows_max = (self.limit + 2) * self.width.seconds // kept_s
         return AskedCandles(self.width.kept, UnixS(end - kept_s), rows_max)
+
+    def as_of(self, now: UnixS) -> "Range":
+        """Return the range without what is still open at *now*, if it is of closed candles."""
+        if not self.is_closed:
+            return self
+        return replace(self, until=min(self.until, UnixS(now - self.width.seconds)))
 
 
 def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
@@ -139,6 +147,7 @@ def widened(series: Series, width: Width) -> Series:
 
 def page_of(series: Series, within: Range, now: UnixS) -> PageOfCandles:
     """Return the newest candles of *series* that are *within* the range, as of *now*."""
+    within = within.as_of(now)
     candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
     if within.is_filled:
         candles = list(_filled(candles, within, now))

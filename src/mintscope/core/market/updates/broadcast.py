@@ -5,10 +5,16 @@ from typing import Protocol
 
 from mintscope.base.errors import ServiceError
 from mintscope.base.primitives import Mint
+from mintscope.core.market.report import PLAIN, ReportKind
 
 
 class Listener(Hashable, Protocol):
-    """Is told in the event loop; what it does then is short: others are told after it."""
+    """Is told in the event loop; what it does then is short: others are told after it.
+
+    kind    of the reports that it is told
+    """
+
+    kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
         """Hear *event* of *mint*: a snapshot if *is_whole*, else an update of what it was told."""
@@ -18,7 +24,7 @@ class Listener(Hashable, Protocol):
 
 
 class Broadcast(Protocol):
-    """Tells reports as they change: once per mint, the same bytes to everyone.
+    """Tells reports as they change: once per mint and kind, the same bytes to everyone.
 
     An event is one of server-sent events, `snapshot` or `update`; its id is the position in the
     swap log that it is as of, which is the same in every process.  A listener is told a snapshot
@@ -26,7 +32,9 @@ class Broadcast(Protocol):
     snapshot again.
     """
 
-    async def prepare(self, mints: Sequence[Mint], since: int | None) -> None:
+    async def prepare(
+        self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
+    ) -> None:
         """Have *mints* at hand, as of *since* or later, if this log has come as far.
 
         Raises TokenNotFound, InsufficientData and ServiceUnavailable.
@@ -38,7 +46,7 @@ class Broadcast(Protocol):
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
         """Tell *listener* nothing more."""
 
-    def snapshot(self, mint: Mint) -> bytes | None:
+    def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
         """Return the snapshot that a listener goes on from, to whom updates were not told.
 
         None while it cannot be made, or while an update of *mint* is being told: ask again soon.

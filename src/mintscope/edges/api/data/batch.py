@@ -14,13 +14,13 @@ from mintscope.base.primitives import EACH_ONCE, AddressText, Mint, Slot, about
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order
-from mintscope.core.market.report import ReadReport, TokenReport
+from mintscope.core.market.report import PLAIN, ReadReport, ReportKind, TokenReport
 from mintscope.core.payments.pricing.price_list import REQUEST_USD
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.description import texts
 from mintscope.edges.api.description.operation import Operation, PriceRange
-from mintscope.edges.api.v1 import PRIVATE, V1, mint_of
-from mintscope.edges.api.wire import ErrorBody, Wire, success_with_body
+from mintscope.edges.api.v1 import PRIVATE, V1, kind_of, mint_of
+from mintscope.edges.api.wire import ErrorBody, ReportQuery, Wire, success_with_body
 from mintscope.edges.server.json_body import UnreadableBody, parse_shape
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -35,8 +35,8 @@ NOT_TRACKED: Final = {
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
-class MintList(Wire, forbid_unknown_fields=True):
-    """Which reports are wanted."""
+class BatchRequest(ReportQuery, forbid_unknown_fields=True, kw_only=True):
+    """Body of POST /v1/tokens/batch: which reports are wanted."""
 
     mints: Annotated[
         list[AddressText],
@@ -99,15 +99,16 @@ class BatchRoute:
             ),
             proofs=(("creditToken",), ("apiKey",)),
             is_charged=True,
-            body=MintList,
+            body=BatchRequest,
         )
 
     async def get_token_batch(self, request: Request) -> Response:
         """Admit, parse, sell what there is for as many credits, respond."""
         caller = await self.v1.gate.admit(request)
-        mints = _mints(request, await request.body())
+        asked = _asked(request, await request.body())
+        mints = each_once(asked.mints)
         delivered = await self.v1.resource_server.sell_report(
-            request, caller, ORDER, partial(self._read_all, request, mints)
+            request, caller, ORDER, partial(self._read_all, request, mints, kind_of(asked))
         )
         if delivered.slot == NO_SLOT:
             request.response_headers.append(PRIVATE)
@@ -120,9 +121,11 @@ class BatchRoute:
         )
         return Response(200, body)
 
-    async def _read_all(self, request: Request, mints: Sequence[Mint]) -> Delivered:
+    async def _read_all(
+        self, request: Request, mints: Sequence[Mint], kind: ReportKind
+    ) -> Delivered:
         """Return one body of all, as fresh as the oldest of them, and what it costs."""
-        found = await asyncio.gather(*map(self._read, mints))
+        found = await asyncio.gather(*(self._read(mint, kind) for mint in mints))
         reports = [each for each in found if isinstance(each, ReadReport)]
         lines = b",".join(map(_line, mints, found))
         body = b'{"delivered":%d,"results":[%b]}' % (len(reports), lines)
@@ -136,10 +139,11 @@ class BatchRoute:
             credit_count=len(reports),
         )
 
-    async def _read(self, mint: Mint) -> ReadReport | ServiceError:
+    async def _read(self, mint: Mint, kind: ReportKind) -> ReadReport | ServiceError:
         """Return a report that may be sold, or why there is none."""
         try:
-            report = self.v1.reports.ready(mint) or await self.v1.reports.read(mint)
+            ready = self.v1.reports.ready(mint) if kind == PLAIN else None
+            report = ready or await self.v1.reports.read(mint, kind)
             self.v1.freshness.expect(report)
         except ServiceError as failure:
             return failure
@@ -158,13 +162,12 @@ def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:
     return msgspec.json.encode(ReportLine(token=mint, error=error))
 
 
-def _mints(request: Request, body: bytes) -> list[Mint]:
-    """Return the mints of *body*, each once.  Raises BadRequest and InvalidTokenAddress."""
+def _asked(request: Request, body: bytes) -> BatchRequest:
+    """Return what *body* asks for.  Raises BadRequest."""
     try:
-        asked = parse_shape(request, body, MintList)
+        return parse_shape(request, body, BatchRequest)
     except UnreadableBody as flaw:
         raise BadRequest(str(flaw)) from flaw
-    return each_once(asked.mints)
 
 
 def each_once(texts: Sequence[str]) -> list[Mint]:

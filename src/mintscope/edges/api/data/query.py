@@ -61,6 +61,8 @@ def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
         one = field.get("items", field)
         reference = one.get("$ref", "").rpartition("/")[2]
         values = [str(value) for value in shapes.get(reference, one).get("enum", ())]
+        if one.get("type") == "boolean":
+            values = ["true", "false"]
         found[name] = QueryField(values, is_list="items" in field, range=_range(one))
     return found
 
@@ -99,4 +101,6 @@ def _told(problem: str, values: Mapping[str, str | list[str]], shape: type[msgsp
         return f"{field}: expected an integer{known.range}; was {str(values[field])[:50]!r}"
     if known and known.values and value:
         return f"{field}: expected one of {', '.join(known.values)}; was {value[1][:50]}"
+    if known and known.values and what == "Expected `bool`, got `str`":
+        return f"{field}: expected one of true, false; was {str(values[field])[:50]!r}"
     return f"{field}: {what[:1].lower()}{what[1:]}"

@@ -10,7 +10,7 @@ REMEDIES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.TOKEN_NOT_FOUND: (
         "Look for the mint in `/v1/tokens`, or ask the operator to track it."
     ),
-    ErrorCode.INSUFFICIENT_DATA: "Ask again in some minutes.",
+    ErrorCode.INSUFFICIENT_DATA: "Ask again in some minutes, or with `partial=true`.",
     ErrorCode.MISSING_TOKEN: "Send `Authorization: Bearer ...`.",
     ErrorCode.INVALID_TOKEN: "Check the credential; a rotated credit token is void.",
     ErrorCode.PAYMENT_REQUIRED: "Pay as `PAYMENT-REQUIRED` says.",

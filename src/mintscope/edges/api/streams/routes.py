@@ -9,6 +9,7 @@ from mintscope.base.errors import BadRequest, DataStale, ErrorCode, InvalidPayme
 from mintscope.base.primitives import Mint
 from mintscope.core.checkout.order import Order
 from mintscope.core.credits.debit import Debited
+from mintscope.core.market.report import ReportKind
 from mintscope.core.market.updates.server_sent import CONTENT_TYPE
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.data.batch import each_once
@@ -18,7 +19,7 @@ from mintscope.edges.api.gate import Caller
 from mintscope.edges.api.refusals import FOR_CREDITS
 from mintscope.edges.api.streams.minutes import PaidMinutes
 from mintscope.edges.api.streams.wire import StreamEvents, StreamQuery
-from mintscope.edges.api.v1 import PRIVATE, V1
+from mintscope.edges.api.v1 import PRIVATE, V1, kind_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header, PushedResponse
 from mintscope.edges.server.streams.outlet import NO_OUTLET, Outlet
@@ -82,7 +83,8 @@ class StreamRoute:
     async def open_stream(self, request: Request) -> PushedResponse:
         """Admit, parse, see that there is something to tell, take the first minute, begin."""
         caller = await self.v1.gate.admit(request)
-        mints, since = self._mints(request), _since(request)
+        asked, since = read_query(request, StreamQuery), _since(request)
+        mints, kind = self._mints(asked), kind_of(asked)
         if request.has_payment():
             raise InvalidPayment(FOR_CREDITS)
         if caller.bearer is None:
@@ -90,7 +92,7 @@ class StreamRoute:
         payer = self.v1.gate.payer(caller)
         with ExitStack() as room:
             room.enter_context(self.streams.room_for(payer.account))
-            await self.streams.broadcast.prepare(mints, since)
+            await self.streams.broadcast.prepare(mints, since, kind)
             self._expect_fresh()
             request.expect_client()
             debited = await self._take(request, caller, len(mints))
@@ -98,16 +100,22 @@ class StreamRoute:
             take = partial(self._take_again, request, caller, len(mints))
             server = self.v1.resource_server
             minutes = PaidMinutes(debited, take, server.give_back, server.note_sent)
-            push = partial(self._push, room.pop_all(), minutes, mints)
+            push = partial(self._push, room.pop_all(), minutes, mints, kind)
         return PushedResponse(200, push, HEADERS)
 
     async def _push(
-        self, room: ExitStack, minutes: PaidMinutes, mints: list[Mint], outlet: Outlet
+        self,
+        room: ExitStack,
+        minutes: PaidMinutes,
+        mints: list[Mint],
+        kind: ReportKind,
+        outlet: Outlet,
     ) -> None:
         """Tell what changes until the stream has ended, and give back what was not delivered."""
         stream = EventStream(
             outlet,
             mints,
+            kind=kind,
             on_behind=self.streams.note_behind,
             on_told=minutes.note_told,
             returned_count=minutes.returned_count,
@@ -127,8 +135,8 @@ class StreamRoute:
         """Take credits of who called, if what was presented then is still good."""
         return await self._take(request, await self.v1.gate.look_again(caller), credit_count)
 
-    def _mints(self, request: Request) -> list[Mint]:
-        mints = each_once(read_query(request, StreamQuery).mints)
+    def _mints(self, asked: StreamQuery) -> list[Mint]:
+        mints = each_once(asked.mints)
         most = self.streams.bounds.mints_max
         if len(mints) > most:
             raise BadRequest(f"mints: expected at most {most}; were {len(mints)}")

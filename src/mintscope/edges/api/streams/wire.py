@@ -7,11 +7,11 @@ import msgspec
 from mintscope.base.primitives import EACH_ONCE, AddressText, about
 from mintscope.base.solana import WSOL
 from mintscope.core.market.updates.update import ReportSnapshot, ReportUpdate
-from mintscope.edges.api.wire import Wire
+from mintscope.edges.api.wire import ReportQuery, Wire
 from mintscope.edges.server.streams.stream import End
 
 
-class StreamQuery(Wire):
+class StreamQuery(ReportQuery, kw_only=True):
     """Query of GET /v1/stream."""
 
     mints: Annotated[

@@ -8,6 +8,7 @@ import msgspec
 
 from mintscope.base.errors import ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, about
+from mintscope.core.market.report import PLAIN, ReportKind
 from mintscope.core.market.updates.broadcast import Broadcast
 from mintscope.core.market.updates.server_sent import HEARTBEAT, encode_event
 from mintscope.edges.server.streams.outlet import Outlet
@@ -45,6 +46,7 @@ class EventStream:
     """Implements `market.updates.broadcast.Listener`.
 
     mints           what it tells of
+    kind            of its reports
     has_told        a snapshot or an update was written since `begin_period`
     has_written     anything was
     is_open         no end was written, and the client was there when it was last looked for
@@ -53,14 +55,15 @@ class EventStream:
 
     __slots__ = (
         "_missed", "_on_behind", "_on_told", "_outlet", "_waits", "end", "has_told", "has_written",
-        "is_open", "mints", "returned_count",
+        "is_open", "kind", "mints", "returned_count",
     )  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - three of them have a default
         self,
         outlet: Outlet,
         mints: Sequence[Mint],
         *,
+        kind: ReportKind = PLAIN,
         on_behind: Callable[["EventStream"], None],
         on_told: Callable[[], None] = lambda: None,
         returned_count: Callable[["EventStream"], int] = lambda _: 0,
@@ -70,6 +73,7 @@ class EventStream:
         on_told   called at the first snapshot or update of a period, once it was written
         """
         self.mints = mints
+        self.kind = kind
         self.returned_count = returned_count
         self.has_told = False
         self.has_written = False
@@ -123,7 +127,7 @@ class EventStream:
             mint = next(iter(self._missed), None)
             if mint is None:
                 return True
-            snapshot = broadcast.snapshot(mint)
+            snapshot = broadcast.snapshot(mint, self.kind)
             if snapshot is None:
                 return False
             del self._missed[mint]

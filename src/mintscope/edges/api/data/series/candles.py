@@ -76,6 +76,7 @@ def range_of(query: CandlesQuery) -> Range:
         until=until,
         limit=query.limit,
         is_filled=query.fill == "previous",
+        is_closed=query.candles == "closed",
     )
 
 

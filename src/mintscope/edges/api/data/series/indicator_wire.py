@@ -40,6 +40,10 @@ class IndicatorsQuery(Wire, rename={"from_": "from"}):
         int, Meta(ge=1, le=CANDLES_MAX, description="How many points; a page costs the same.")
     ] = 100
     cursor: CursorText = ""
+    candles: Annotated[
+        Literal["all", "closed"],
+        Meta(description="Whether the candle that is still open is there.", examples=["closed"]),
+    ] = "all"
     fill: Annotated[
         Literal["none", "previous"],
         Meta(

@@ -98,6 +98,7 @@ def _range_of(query: IndicatorsQuery) -> Range:
         until=read_until(query.cursor, query.tf, query.to),
         limit=query.limit,
         is_filled=query.fill == "previous",
+        is_closed=query.candles == "closed",
     )
 
 

@@ -69,6 +69,10 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
         ),
     ] = 100
     cursor: CursorText = ""
+    candles: Annotated[
+        Literal["all", "closed"],
+        Meta(description="Whether the candle that is still open is there.", examples=["closed"]),
+    ] = "all"
     fill: Annotated[
         Literal["none", "previous"],
         Meta(

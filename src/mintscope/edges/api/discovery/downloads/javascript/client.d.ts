@@ -2,7 +2,7 @@ import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call } from "./call.ts";
 import { PagedLines } from "./pages.ts";
 import { type ClientOptions } from "./transport.ts";
-import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, Report, ReportTimeframe, SwapRecord, SwapsPage, Timeframe, TokenLine, TokenMetadata, TokensPage, TokensQuery } from "./types.ts";
+import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, Report, ReportOptions, ReportTimeframe, SwapRecord, SwapsPage, Timeframe, TokenLine, TokenMetadata, TokensPage, TokensQuery } from "./types.ts";
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
@@ -15,9 +15,9 @@ export declare class Client {
     /** Send any call; return all that its answer says. */
     send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
     /** Price, indicators and pressure of a mint: one credit. */
-    token(mint: string): Promise<Report>;
+    token(mint: string, options?: ReportOptions): Promise<Report>;
     /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
-    batch(mints: readonly string[]): Promise<BatchReports>;
+    batch(mints: readonly string[], options?: ReportOptions): Promise<BatchReports>;
     /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
     candles(mint: string, tf: Timeframe, within?: CandlesQuery): PagedLines<CandlesPage, CandleLine>;
     /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
@@ -34,7 +34,7 @@ export declare class Client {
      * The report of each mint as it changes: a credit a mint and started minute. A connection that is
      * lost is opened again; what ends the stream for good is thrown. End it by leaving the loop.
      */
-    stream(mints: readonly string[]): AsyncGenerator<LiveReport, void, undefined>;
+    stream(mints: readonly string[], options?: ReportOptions): AsyncGenerator<LiveReport, void, undefined>;
     /** The bundles for sale, and their prices now: free. */
     bundles(): Promise<BundleList>;
     /** The credits left on the credential: free. */

@@ -22,16 +22,17 @@ export class Client {
         return this.#transport.send(call, key);
     }
     /** Price, indicators and pressure of a mint: one credit. */
-    async token(mint) {
-        return await this.#data({ name: "token", method: "GET", path: `/v1/token/${segment(mint)}`, creditsMax: 1 });
+    async token(mint, options = {}) {
+        const path = `/v1/token/${segment(mint)}`;
+        return await this.#data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
     }
     /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
-    async batch(mints) {
+    async batch(mints, options = {}) {
         return await this.#data({
             name: "batch",
             method: "POST",
             path: "/v1/tokens/batch",
-            body: { mints },
+            body: { mints, ...options },
             creditsMax: mints.length,
             creditsOf: (batch) => batch.delivered,
         });
@@ -64,8 +65,8 @@ export class Client {
      * The report of each mint as it changes: a credit a mint and started minute. A connection that is
      * lost is opened again; what ends the stream for good is thrown. End it by leaving the loop.
      */
-    stream(mints) {
-        return stream(this.#transport, mints);
+    stream(mints, options = {}) {
+        return stream(this.#transport, mints, options);
     }
     /** The bundles for sale, and their prices now: free. */
     async bundles() {

@@ -13,8 +13,8 @@ const ENDS = {
     insufficient_data: [404, "INSUFFICIENT_DATA"],
 };
 /** Yield the report of each mint as it changes. Throws ClientError when the stream has ended. */
-export async function* stream(transport, mints) {
-    const live = new LiveCall(transport, mints);
+export async function* stream(transport, mints, options = {}) {
+    const live = new LiveCall(transport, mints, options);
     try {
         for (;;) {
             try {
@@ -41,13 +41,13 @@ class LiveCall {
     #reserved = 0;
     #creditsLeft = null;
     #leaveAtMs = Infinity;
-    constructor(transport, mints) {
+    constructor(transport, mints, options) {
         this.#transport = transport;
         this.#call = {
             name: "stream",
             method: "GET",
             path: "/v1/stream",
-            query: { mints: mints.join(",") },
+            query: { mints: mints.join(","), ...options },
             creditsMax: mints.length,
         };
         this.#attempt = newAttempt();

@@ -17,6 +17,8 @@ export type BatchReports = DataOf<paths["/v1/tokens/batch"]["post"]>;
 export type CandlesPage = DataOf<paths["/v1/token/{tokenAddress}/candles"]["get"]>;
 export type CandleLine = CandlesPage["candles"][number];
 export type CandlesQuery = Omit<NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>, "tf" | "cursor">;
+/** `candles`: "closed" for indicators without the candle that is still open; `partial`: from the first priced swap on. */
+export type ReportOptions = NonNullable<paths["/v1/token/{tokenAddress}"]["get"]["parameters"]["query"]>;
 export type Timeframe = NonNullable<NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>["tf"]>;
 type IndicatorsRead = paths["/v1/token/{tokenAddress}/indicators"]["get"];
 export type IndicatorsPage = DataOf<IndicatorsRead>;
