@@ -78,13 +78,18 @@ def _unpack(batch: Instruction, found: list[Instruction]) -> None:
 
     Ends: lengths are bytes, so a batch in a batch is at most 255 long, and nests 84 levels more.
     """
-    data, accounts = data_of(batch), batch.accounts
-    at, taken, size = 1, 0, len(data)
+    data = data_of(batch)
+    accounts = batch.accounts
+    size = len(data)
+    at = 1
+    taken = 0
     while True:
         if at + HEADER_SIZE >= size or len(found) >= INSTRUCTIONS_MAX:
             raise Unreadable(QuarantineReason.MALFORMED_BATCH)
-        first, taken = taken, taken + data[at]
-        start, at = at + HEADER_SIZE, at + HEADER_SIZE + data[at + 1]
+        first = taken
+        taken += data[at]
+        start = at + HEADER_SIZE
+        at = start + data[at + 1]
         if at == start or at > size or taken > len(accounts):
             raise Unreadable(QuarantineReason.MALFORMED_BATCH)
         one = Instruction(

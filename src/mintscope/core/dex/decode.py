@@ -55,20 +55,21 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
     found: list[list[Swap] | None] = []
     has_unlisted = False
     for call in calls:
-        swaps: list[Swap] | None = []
         if call.program is UNLISTED:
-            has_unlisted = True
-        else:
-            try:
-                swaps = _read(call, token_accounts)
-            except Unreadable as unreadable:
-                swaps = None
-                into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))
-        found.append(swaps)
+            if call.tokens or call.below_router:  # else it called others, and moved nothing itself
+                has_unlisted = True
+            found.append([])
+            continue
+        try:
+            found.append(_read(call, token_accounts))
+        except Unreadable as unreadable:
+            found.append(None)
+            into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))
     if has_unlisted:
         _recognise(transaction, calls, found, token_accounts, into)
     for swaps in found:
-        into.swaps.extend(swaps or ())
+        if swaps:
+            into.swaps.extend(swaps)
 
 
 def _recognise(

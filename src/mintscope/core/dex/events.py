@@ -19,6 +19,7 @@ from mintscope.core.market.swap import Swap
 
 SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 FIELDS_AT: Final = 16
+NO_FEES: Final = frozenset({0})
 U64: Final = struct.Struct("<Q").unpack_from
 
 
@@ -77,7 +78,11 @@ def verify(call: Call, swaps: list[Swap]) -> None:
         received = [u64(data, at) for at in layout.received]
         paid = u64(data, layout.paid)
         # Older events are shorter.
-        fees = _sums([u64(data, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(data)])
+        fees = (
+            _sums([u64(data, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(data)])
+            if layout.fees
+            else NO_FEES
+        )
         if not (gained in received or gained + aside in received) or (
             lost != paid and lost != paid + aside and lost - paid not in fees
         ):

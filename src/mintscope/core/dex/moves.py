@@ -59,7 +59,8 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
     """Return every transfer of tokens and lamports under *call*."""
     found: list[Move] = []
     others: list[Instruction] = []
-    book, key = token_accounts.book, token_accounts.key
+    book = token_accounts.book
+    key = token_accounts.key
     for instruction in call.tokens:  # every transfer of a block passes here: no call without need
         data: Any = instruction.data  # bytes, see Call
         shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
@@ -73,7 +74,8 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
             raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
         (sent,) = U64(data, at)
         received = sent
-        source, target = book.get(accounts[0]), book.get(accounts[to])
+        source = book.get(accounts[0])
+        target = book.get(accounts[to])
         if to > 1:
             mint = key(accounts[1])
             if call.token_2022:
@@ -125,10 +127,10 @@ def _fee(
     taker = transfer.accounts[to]
     if fee:
         return sent - _arrived(taker, max(sent - fee, 0), token_accounts)
-    if fee == 0 or not token_accounts.is_of(transfer, SPL_2022):
-        return 0
-    if target and target.owner in token_accounts.signers:
+    if fee == 0 or (target and target.owner in token_accounts.signers):
         return 0  # what a trader gets is in no swap
+    if not token_accounts.is_of(transfer, SPL_2022):
+        return 0
     return _withheld(transfer, sent, taker, token_accounts)
 
 
@@ -146,7 +148,8 @@ def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
     touched = sum(account in token.accounts for token in token_accounts.token_instructions())
     if touched != 1:
         return named
-    before, after = token_accounts.before(account) or 0, token_accounts.after(account) or 0
+    before = token_accounts.before(account) or 0
+    after = token_accounts.after(account) or 0
     return after - before if after > before else named
 
 
@@ -179,7 +182,8 @@ def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
 
     None if the instruction is not understood.
     """
-    data, accounts = token.data, token.accounts
+    data = token.data
+    accounts = token.accounts
     if isinstance(data, str):
         return None
     shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
@@ -265,7 +269,8 @@ def _lamport_moves(
             raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
         sent = int.from_bytes(data[4:12], "little")
         giver, taker = instruction.accounts[:PARTIES]
-        source, target = token_accounts.key(giver), token_accounts.key(taker)
+        source = token_accounts.key(giver)
+        target = token_accounts.key(taker)
         if taker in synced:
             holder = _taker(taker, synced, token_accounts)
             if source in signers or holder in signers:
@@ -291,7 +296,8 @@ def _unwrapped(
         if len(token.accounts) < PARTIES:
             raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
         source, target = token.accounts[:PARTIES]
-        owner, taker = _holder(source, token_accounts), _taker(target, synced, token_accounts)
+        owner = _holder(source, token_accounts)
+        taker = _taker(target, synced, token_accounts)
         if owner is None or owner == taker:
             continue
         if owner in token_accounts.signers and taker not in parties:
@@ -324,19 +330,23 @@ def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAc
     named = _named_amount(unwrap)
     if named is not None:
         return named
-    held, lamports = token_accounts.before(account) or 0, 0
+    held = token_accounts.before(account) or 0
+    lamports = 0
     for instruction in token_accounts.moving_instructions():
         if instruction is unwrap:
             break
-        data, accounts = instruction.data, instruction.accounts
+        data = instruction.data
+        accounts = instruction.accounts
         if isinstance(data, str) or account not in accounts:
             continue
         if token_accounts.is_of(instruction, SYSTEM):
             lamports += _lamports_to(account, instruction)
         elif data[:1] == SYNC_NATIVE:
-            held, lamports = held + lamports, 0
+            held += lamports
+            lamports = 0
         elif data[:1] in OPENING:
-            held, lamports = 0, 0
+            held = 0
+            lamports = 0
         elif data[:1] in UNWRAPPING:
             held -= _taken(instruction, account, held)
         else:

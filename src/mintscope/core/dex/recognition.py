@@ -28,7 +28,8 @@ from hashlib import sha256
 from typing import Final
 
 from mintscope.core.dex import base58, batch
-from mintscope.core.dex.moves import PARTIES, Move, moves
+from mintscope.core.dex.base58 import data_of
+from mintscope.core.dex.moves import PARTIES, SHAPES, UNWRAPPING, Move, moves
 from mintscope.core.dex.outcome import QuarantineReason, Unlisted, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import UNLISTED
@@ -82,6 +83,8 @@ NO_EXCHANGE_PROGRAMS: Final = frozenset(
 )
 """Programs that lend or keep farms: a liquidation, a loan with its collateral and a deposit that
 pays its reward take one mint and give another out of one owner's accounts, as an exchange does."""
+MOVING: Final = UNWRAPPING | SHAPES.keys()
+"""First bytes of instructions after which tokens, or wrapped SOL, are another's."""
 REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason.MALFORMED_BATCH})
 """Why a call of any program is quarantined; for another reason it is no exchange that we know."""
 
@@ -106,7 +109,7 @@ def recognise(
             _take_in(call, [calls[n] for n in inside], token_accounts)
         try:
             call.tokens = batch.expand(call.tokens, token_accounts.opened)
-            if len(call.tokens) + len(call.lamports) < PARTIES:
+            if not _may_exchange(call):
                 continue
             address = token_accounts.key(call.instruction.program_id_index)
             if address in NO_EXCHANGE_PROGRAMS:
@@ -124,6 +127,16 @@ def recognise(
                 found[number] = None
                 yield call, unreadable
             # Else what moved is no exchange that we know of: a program of any kind.
+
+
+def _may_exchange(call: Call) -> bool:
+    """Return whether enough moved under *call*, whose batches are expanded, for an exchange."""
+    moved = len(call.lamports) if call.below_router else 0
+    for token in call.tokens:
+        head = data_of(token)[:PARTIES]
+        if head in SHAPES or head[:1] in MOVING:
+            moved += 1
+    return moved >= PARTIES
 
 
 def _is_of_one_piece(exchange: Exchange, token_accounts: TokenAccounts) -> bool:
@@ -176,8 +189,6 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
     Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show it.
     """
-    if len(call.tokens) < PARTIES:
-        return []
     token_accounts.complete()
     # Without lamports: those pay for rent and for priority, too.
     tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)

@@ -232,7 +232,10 @@ class TokenAccounts:
     def _openings(self) -> Iterator[TokenBalance]:
         """Yield every token account that the transaction initialised."""
         for instruction in self.token_instructions():
-            data, accounts = instruction.data, instruction.accounts
+            accounts = instruction.accounts
+            if not accounts or accounts[0] in self.book:
+                continue  # the balances tell more: nearly every instruction is a transfer
+            data = instruction.data
             if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
                 owner = self.key(accounts[2])
             elif len(data) > PUBKEY_BYTES and len(accounts) > 1:

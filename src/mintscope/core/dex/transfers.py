@@ -4,8 +4,7 @@ Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
 """
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from mintscope.base.solana import WSOL
 from mintscope.core.dex import events
@@ -26,13 +25,8 @@ Exchange: TypeAlias = tuple[str, int, str, int]
 """Mint and amount received, mint and amount paid."""
 
 
-class Flow(NamedTuple):
-    """A transfer between two accounts, by their indices; *mint* None if the transfer has none."""
-
-    source: int
-    target: int
-    mint: str | None
-    amount: int
+Flow: TypeAlias = tuple[int, int, str | None, int]
+"""Source and target account by their indices, mint (None if the transfer names none), amount."""
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
@@ -46,16 +40,13 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     if not legs:
         return _each(call, moved, token_accounts)
     swaps = []
+    key = token_accounts.key
     for number, leg in enumerate(legs):
         owners = _owners(call, leg, token_accounts)
         flow = flow_of(moved, owners)
         exchange = exchange_of(flow)
         if exchange is not None:
-            pool = (
-                None
-                if leg.pool is None
-                else token_accounts.key(call.instruction.accounts[leg.pool])
-            )
+            pool = leg.pool if leg.pool is None else key(call.instruction.accounts[leg.pool])
             swaps.append(
                 swap_of(call, exchange, moved, token_accounts, leg=number, pool=pool, owners=owners)
             )
@@ -103,7 +94,8 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     if call.program.authority is not None:
         return (call.program.authority,)
-    key, owners = token_accounts.key, leg.owners
+    key = token_accounts.key
+    owners = leg.owners
     if leg.vaults:
         return tuple([token_accounts.owner(accounts[vault]) for vault in leg.vaults])
     if len(owners) == 1:  # most pools own their vaults
@@ -151,9 +143,17 @@ def exchange_of(flow: dict[str, int]) -> Exchange | None:
 
 def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
     """Return everyone who gave one mint for another, in the order they were touched."""
-    parties = dict.fromkeys(owner for move in moved for owner in move[:PARTIES])
-    found = {owner: exchange_of(flow_of(moved, (owner,))) for owner in parties}
-    return {owner: exchange for owner, exchange in found.items() if exchange is not None}
+    flows: dict[str, dict[str, int]] = {}
+    for source, target, mint, sent, received in moved:
+        flow = flows.setdefault(source, {})
+        flow[mint] = flow.get(mint, 0) - sent
+        flow = flows.setdefault(target, {})
+        flow[mint] = flow.get(mint, 0) + received
+    found = {}
+    for owner, flow in flows.items():
+        if len(flow) > 1 and (exchange := exchange_of(flow)) is not None:
+            found[owner] = exchange
+    return found
 
 
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
@@ -246,7 +246,8 @@ def makes_shares(
         accounts = token.accounts
         if head not in MINT_TO or len(accounts) < PARTIES:
             return True
-        mint, target = token_accounts.key(accounts[0]), accounts[1]
+        mint = token_accounts.key(accounts[0])
+        target = accounts[1]
         is_known = token_accounts.mint(target) is not None
         if mint in (exchange[0], exchange[2]) or not is_known:
             return True
@@ -310,42 +311,51 @@ def vault_pair(
     Two mints stand for the pool if no account can be told from the trader's.
     """
     received, paid = mints
-    vaults: dict[str, dict[int, int]] = {received: {}, paid: {}}
-
-    def count(account: int, mint: str, amount: int) -> None:
-        owner = token_accounts.owner(account)
-        if owner in owners or (not owners and owner != trader):
-            vaults[mint][account] = vaults[mint].get(account, 0) + amount
-
-    for flow in _flows(call, token_accounts):
-        if flow.mint in (received, None):
-            count(flow.target, received, flow.amount)
-        if flow.mint in (paid, None):
-            count(flow.source, paid, flow.amount)
-    names = [
-        token_accounts.key(max(of_mint, key=lambda account: (of_mint[account], account)))
-        if of_mint
-        else mint
-        for mint, of_mint in vaults.items()
-    ]
+    takers: dict[int, int] = {}
+    givers: dict[int, int] = {}
+    for source, target, mint, amount in _flows(call, token_accounts):
+        if mint in (received, None) and _may_own(target, owners, trader, token_accounts):
+            takers[target] = takers.get(target, 0) + amount
+        if mint in (paid, None) and _may_own(source, owners, trader, token_accounts):
+            givers[source] = givers.get(source, 0) + amount
+    names = [_largest(takers, token_accounts) or received, _largest(givers, token_accounts) or paid]
     return BETWEEN_VAULTS.join(sorted(names))
 
 
-def _flows(call: Call, token_accounts: TokenAccounts) -> Iterator[Flow]:
-    """Yield what moved under *call*, which `moves` has read before, so that all is in its form."""
+def _may_own(
+    account: int, owners: tuple[str, ...], trader: str, token_accounts: TokenAccounts
+) -> bool:
+    """Return whether *account* is one of *owners*, or of any but the *trader* if there are none."""
+    owner = token_accounts.owner(account)
+    return owner in owners if owners else owner != trader
+
+
+def _largest(amounts: dict[int, int], token_accounts: TokenAccounts) -> str | None:
+    """Return the address of the account with the largest amount, None if there is no account."""
+    if not amounts:
+        return None
+    return token_accounts.key(max(amounts, key=lambda account: (amounts[account], account)))
+
+
+def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
+    """Return what moved under *call*, which `moves` has read before, so that all is in its form."""
+    found: list[Flow] = []
     for token in call.tokens:
         data = data_of(token)
         shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
         if shape is not None:
             _, to, at = shape
-            (amount,) = U64(data, at)
-            source, target = token.accounts[0], token.accounts[to]
-            mint = token_accounts.key(token.accounts[1]) if to > 1 else None
-            for account in (source, target):
-                mint = mint or token_accounts.mint(account)
-            yield Flow(source, target, mint, amount)
+            accounts = token.accounts
+            source = accounts[0]
+            target = accounts[to]
+            if to > 1:
+                mint: str | None = token_accounts.key(accounts[1])
+            else:
+                mint = token_accounts.mint(source) or token_accounts.mint(target)
+            found.append((source, target, mint, U64(data, at)[0]))
     for instruction in call.lamports:
         data = data_of(instruction)
         if data[:4] == SYSTEM_TRANSFER and len(instruction.accounts) >= PARTIES:
             source, target = instruction.accounts[:PARTIES]
-            yield Flow(source, target, WSOL, int.from_bytes(data[4:12], "little"))
+            found.append((source, target, WSOL, int.from_bytes(data[4:12], "little")))
+    return found

@@ -7,6 +7,7 @@ of 1,500 transactions held at once would cost more than parsing them.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -61,15 +62,13 @@ class LoadedAddresses(NodeRecord):
 
 
 class TransactionMeta(NodeRecord):
-    """The outcome of a transaction; the earlier balances and those of lamports stay unparsed."""
+    """The outcome of a transaction; the earlier balances stay unparsed."""
 
     err: None = None
     inner_instructions: list[JsonInnerInstructions] | None = None
     loaded_addresses: LoadedAddresses | None = None
     post_token_balances: list[TokenBalance] | None = None
     pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
-    pre_balances: msgspec.Raw = msgspec.Raw(b"null")
-    post_balances: msgspec.Raw = msgspec.Raw(b"null")
 
     def read_earlier(self) -> Sequence[TokenBalance]:
         """Return the balances before.
@@ -80,18 +79,6 @@ class TransactionMeta(NodeRecord):
             return _BALANCES.decode(self.pre_token_balances) or ()
         except UNPARSABLE as cause:
             raise ValueError("expected a list of token balances") from cause
-
-    def read_lamports(self) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the lamports of each account before and after.
-
-        Raises ValueError if they are no lists of numbers.
-        """
-        try:
-            before = _LAMPORTS.decode(self.pre_balances) or ()
-            after = _LAMPORTS.decode(self.post_balances) or ()
-        except UNPARSABLE as cause:
-            raise ValueError("expected lists of lamports") from cause
-        return before, after
 
 
 class MessageHeader(NodeRecord):
@@ -123,9 +110,22 @@ class JsonTransaction(NodeRecord, kw_only=True):
     version: int | str | None = None
 
 
+class LamportBalances(NodeRecord):
+    """The lamports of each account before and after."""
+
+    pre_balances: list[int] = msgspec.field(default_factory=list)
+    post_balances: list[int] = msgspec.field(default_factory=list)
+
+
+class JsonLamports(NodeRecord):
+    """What an entry says of lamports: parsed for the few transactions that need them."""
+
+    meta: LamportBalances
+
+
 _TRANSACTION: Final = msgspec.json.Decoder(JsonTransaction)
 _BALANCES: Final = msgspec.json.Decoder(list[TokenBalance] | None)
-_LAMPORTS: Final = msgspec.json.Decoder(list[int] | None)
+_LAMPORTS: Final = msgspec.json.Decoder(JsonLamports)
 
 
 class JsonTransactions(msgspec.Struct, frozen=True):
@@ -143,6 +143,18 @@ class JsonTransactions(msgspec.Struct, frozen=True):
                 if read is not None:
                     yield read
                 del read
+
+
+def read_lamports(entry: bytes | msgspec.Raw) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the lamports of each account before and after transaction *entry*.
+
+    Raises ValueError if they are no lists of numbers.
+    """
+    try:
+        meta = _LAMPORTS.decode(entry).meta
+    except UNPARSABLE as cause:
+        raise ValueError("expected lists of lamports") from cause
+    return meta.pre_balances, meta.post_balances
 
 
 def read_transaction(
@@ -174,5 +186,5 @@ def read_transaction(
         meta.inner_instructions,
         meta.post_token_balances or (),
         meta.read_earlier,
-        meta.read_lamports,
+        partial(read_lamports, entry),
     )
