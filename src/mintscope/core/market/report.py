@@ -194,6 +194,8 @@ class ReportKind(NamedTuple):
 
 PLAIN: Final = ReportKind()
 """The report of the specification."""
+PARTIAL: Final = ReportKind(is_partial=True)
+"""The report that pages show."""
 
 
 def token_report(

@@ -123,14 +123,24 @@ async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:
         assert text in words(page)
 
 
-async def test_a_young_token_says_what_is_missing_and_counts_no_view(stranger: Person) -> None:
-    for mint in (YOUNG, SILENT):
-        page = await stranger.open(f"/token/{mint}")
-        assert page.status_code == 200
-        assert "There is too little to show yet" in words(page)
-        assert "of 9 minutes with trades so far" in words(page)
-        assert 'id="chart"' not in page.text
+async def test_a_token_without_trades_says_what_is_missing_and_counts_no_view(
+    stranger: Person,
+) -> None:
+    page = await stranger.open(f"/token/{SILENT}")
+    assert page.status_code == 200
+    assert "There is too little to show yet" in words(page)
+    assert "0 of 9 minutes with trades so far" in words(page)
+    assert 'id="chart"' not in page.text
     assert 'id="chart"' in (await stranger.open(f"/token/{BONE}")).text  # the only free view
+
+
+async def test_a_young_token_is_shown_from_its_first_priced_swap_on(stranger: Person) -> None:
+    page = await stranger.open(f"/token/{YOUNG}")
+
+    assert 'id="chart"' in page.text
+    cell = page.text.partition('data-field="m1.ema9">')[2]
+    assert cell.startswith('<span class="level" title="not known yet">')
+    assert "minutes with trades so far: EMA 9 needs 9 of them" in words(page)
 
 
 async def test_late_data_is_marked_and_old_data_is_not_shown(

@@ -11,7 +11,7 @@ from mintscope.core.credits.ledger import Empty, Spent
 from mintscope.shell.config.sections import WebConfig
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
 from support.scenes.service import credit_token
-from support.scenes.token_market import BONE, RISKY, SOL, YOUNG
+from support.scenes.token_market import BONE, RISKY, SILENT, SOL
 from support.scenes.website import MINUTE_MS, Website, website
 
 USED_UP = "What is free for everyone is on this page."
@@ -133,7 +133,7 @@ async def test_without_credits_nothing_is_bought(stranger: Person) -> None:
 async def test_what_cannot_be_shown_costs_nothing(shown_site: Website, stranger: Person) -> None:
     await stranger.sign_up()
     await give_credits(shown_site, ALICE, 3)
-    await stranger.send(f"/token/{YOUNG}/view")
+    await stranger.send(f"/token/{SILENT}/view")
     shown_site.clock.advance(6 * MINUTE_MS)
     await stranger.send(f"/token/{RISKY}/view")
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from mintscope.base.primitives import Mint
+from mintscope.core.market.report import PARTIAL
 from mintscope.edges.server.streams.outlet import NO_OUTLET, Outlet
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.page import Macros, NoContent, PageResponse, Pushed
@@ -38,7 +39,7 @@ class OpenPages:
             return NoContent()
         with ExitStack() as room:
             room.enter_context(self._taken(request.browser.address))
-            await self._market.streams.broadcast.prepare(mints, None)
+            await self._market.streams.broadcast.prepare(mints, None, PARTIAL)
             return Pushed(partial(_push, room.pop_all(), serve))
 
     @contextmanager

@@ -16,6 +16,7 @@ import structlog
 from mintscope.base.errors import ServiceError, ServiceUnavailable
 from mintscope.base.primitives import Mint
 from mintscope.core.market.listing.listed import ListedTokens, ListLine, ListQuestion
+from mintscope.core.market.report import PARTIAL
 from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.core.market.updates.server_sent import encode_event
@@ -77,7 +78,13 @@ class LivePages:
     ) -> None:
         """Tell what changes until the page is left."""
         streams, channel = self._market.streams, self._channel(mint)
-        stream = PageStream(outlet, [mint], on_behind=streams.note_behind, on_report=channel.note)
+        stream = PageStream(
+            outlet,
+            [mint],
+            kind=PARTIAL,
+            on_behind=streams.note_behind,
+            on_report=channel.note,
+        )
         if missed := await self._missed(mint, timeframe, since):
             stream.say(encode_event(b"series", msgspec.json.encode(missed)))
         renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)

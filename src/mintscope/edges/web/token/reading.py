@@ -12,7 +12,7 @@ from mintscope.base.errors import DataStale, TokenNotFound
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.listing.listed import ListLine, ListQuestion
 from mintscope.core.market.mint_facts import MintFacts
-from mintscope.core.market.report import TokenReport
+from mintscope.core.market.report import PARTIAL, TokenReport
 from mintscope.core.market.series.candles import WIDTHS, Range, series_of
 from mintscope.core.market.series.indicators import AVERAGES, indicators_of, lead, start_of
 from mintscope.core.market.series.store import LoggedSwap, SeriesCandle
@@ -48,7 +48,7 @@ class TokenReading:
 
         Raises TokenNotFound, InsufficientData, DataStale and ServiceUnavailable.
         """
-        read = await self.market.reports.read(mint)
+        read = await self.market.reports.read(mint, PARTIAL)
         if self.market.is_stale(read.age_ms):
             raise DataStale(
                 f"The newest data is {read.age_ms // 1000} s old; older than"

@@ -24,6 +24,7 @@ from mintscope.base.solana import (
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.listing.listed import ListLine
 from mintscope.core.market.log import SwapDetail
+from mintscope.core.market.report import CANDLES_MIN
 from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 from mintscope.edges.web.figures.chart import ChartPoint, draw_chart
@@ -78,6 +79,7 @@ def shown_report(
         "as_of": UnixMs(report.data_span.to * SECOND_MS),
         "since": UnixMs(report.data_span.from_ * SECOND_MS),
         "counts": report.data_span.candle_counts,
+        "minutes_min": CANDLES_MIN,
         "timeframes": [(each.value, NAMES[each]) for each in TIMEFRAMES],
         "rows": list(rows_of(report)),
         "shares": list(shares_of(report, traded_at)),
