@@ -3,12 +3,16 @@
 from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import apsw
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.finality import Behind
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.core.market.log import PricedSwap, SlotHeader
@@ -95,6 +99,92 @@ async def test_a_batch_ends_where_it_has_touched_enough_mints(
     in_parts = stored(tmp_path)
 
     assert in_parts == await folded_at_once(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("behind", "wait_s"),
+    [
+        (None, WAIT_S),
+        (Behind(32, 12.8), WAIT_S),
+        (Behind(1, 0.4), 0.2),
+        (Behind(10, 4.0), 2.0),
+    ],
+)
+async def test_few_slots_wait_half_as_long_as_finality_takes_where_that_is_fast(
+    market: Market, behind: Behind | None, wait_s: float
+) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock, finality=lambda: behind)
+    await add(market, range(1, 3))
+    clock.advance(int(wait_s * 1000) - 1)
+    await go_on(fold)
+    assert await waiting(market) == 2
+
+    clock.advance(1)
+    await go_on(fold)
+    assert await waiting(market) == 0
+
+
+async def test_small_batches_take_a_fifth_of_the_time_at_most(market: Market) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    clock.step_ms = 0
+    fold = FinalFold(market.store, None, clock, finality=lambda: Behind(1, 0.2))
+    folding_ms = 0
+    for slot in range(1, 101):
+        await add(market, range(slot, slot + 1))
+        clock.advance(200)
+        while True:
+            clock.step_ms = 50  # of each step of a batch
+            before, end_ms = await waiting(market), clock.now()
+            await fold.go_on()
+            clock.step_ms = 0
+            if fold.hurries or await waiting(market) != before:
+                folding_ms += clock.now() - end_ms
+            if not fold.hurries:
+                break
+
+    assert await waiting(market) <= 20
+    # Beside a fifth of the time for the steps of batches the clock counts looks at itself.
+    assert folding_ms <= 0.4 * (clock.now() - START * 1000)
+
+
+@settings(max_examples=25)
+@given(
+    mints_max=st.integers(1, 40),
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 7),  # slots
+            st.sampled_from([0, 20, 100, 400, 11_000]),  # ms that pass
+            st.integers(0, 4),  # times it goes on
+            st.sampled_from([None, Behind(1, 0.3), Behind(32, 12.8)]),
+        ),
+        max_size=12,
+    ),
+)
+async def test_however_slots_are_batched_the_candles_are_the_same(
+    mints_max: int, steps: list[tuple[int, int, int, Behind | None]]
+) -> None:
+    measured: list[Behind | None] = [None]
+    with TemporaryDirectory() as folder:
+        async with market_in(Path(folder)) as market:
+            await market.store.start(mints=MINTS, follows_files=False)
+            clock = ManualClock(UnixMs(START * 1000))
+            fold = FinalFold(
+                market.store, None, clock, mints_max=mints_max, finality=lambda: measured[0]
+            )
+            next_slot = 1
+            for slots, passed_ms, times, behind in steps:
+                more = min(slots, SLOTS_MIN + 1 - next_slot)
+                await add(market, range(next_slot, next_slot + more))
+                next_slot += more
+                clock.advance(passed_ms)
+                measured[0] = behind
+                for _ in range(times):
+                    await fold.go_on()
+            await add(market, range(next_slot, SLOTS_MIN + 1))
+            await fold.finish()
+        in_parts = stored(Path(folder))
+        assert in_parts == await folded_at_once(Path(folder) / "other")
 
 
 class BusyClock(ManualClock):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.base.finality import Behind
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
@@ -63,6 +64,20 @@ async def test_a_service_that_works(tmp_path: Path) -> None:
     assert "25 h 0 min" in page
     assert "Every block since the beginning was read, of 32 tokens." in page
     assert "The operator issues credits." in page
+
+
+@pytest.mark.parametrize(
+    ("finality", "said"),
+    [
+        (Behind(1, 0.43), "A block is final 430 ms after it is read, as on Alpenglow."),
+        (Behind(32, 12.8), "A block is final 12,800 ms after it is read, as before Alpenglow."),
+        (None, "How soon blocks are final is not measured yet."),
+    ],
+)
+async def test_how_soon_blocks_are_final_is_said_in_words(
+    tmp_path: Path, finality: Behind | None, said: str
+) -> None:
+    assert said in await shown(tmp_path, market=MARKET._replace(finality=finality))
 
 
 @pytest.mark.parametrize(("slot_s", "behind"), [(0.1, 12), (0.2, 6), (0.4, 3), (0.8, 1)])

@@ -106,9 +106,22 @@ def test_a_healthy_node_is_ok() -> None:
     with node(**healthy(SystemClock().now() // 1000)) as url:
         findings = chain_findings(url)
 
-    assert levels(findings) == [Level.OK] * 4
+    assert levels(findings) == [Level.OK] * 5
     assert findings[0].what.endswith("is up, mainnet")
     assert findings[2].what == "pace: 200 ms a slot, over the last 60 s"
+    assert findings[3].what == (
+        "finality: 0 slots (0 ms) behind confirmed;"
+        " the node cannot tell whether the cluster is on Alpenglow"
+    )
+
+
+@pytest.mark.parametrize(
+    ("certificate", "said"),
+    [({"block": {}}, "is on Alpenglow"), (None, "is not on Alpenglow yet")],
+)
+def test_alpenglow_is_told_as_the_node_tells_it(certificate: object, said: str) -> None:
+    with node(**healthy(SystemClock().now() // 1000), getAgGenesisCert=certificate) as url:
+        assert f"the cluster {said}" in chain_findings(url)[3].what
 
 
 @pytest.mark.parametrize(

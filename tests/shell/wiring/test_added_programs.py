@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from typer.testing import CliRunner
 
 from mintscope.base.clock import SystemClock
+from mintscope.base.finality import FinalityMeter
 from mintscope.base.primitives import Signature, Slot, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.core.dex.decode import decode_block
@@ -91,8 +92,9 @@ def test_the_stream_is_filtered_to_the_token_programs_that_every_exchange_calls(
         Config(dex=DexConfig(programs=(f"new:{NEW}:01",))),
         PreferredNodes([], SystemClock()),
         Polling(start=Slot(0)),
-        SystemClock(),
-        lambda _read, _total: None,
+        clock=SystemClock(),
+        progress=lambda _read, _total: None,
+        meter=FinalityMeter(),
     )
 
     assert source.programs == [

@@ -185,12 +185,15 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
 
     follows_files   True when the market clock follows the files being replayed,
                     so that the age of the data is not measured against the wall
+    final, folded   the newest slots that are final, and that candles and lists hold
     """
 
     seq: int
     slot: Slot | None
     time: UnixS | None
     follows_files: bool
+    final: Slot | None = None
+    folded: Slot | None = None
 
 
 class LogReader(Protocol):

@@ -11,16 +11,19 @@ import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import InsufficientData, ServiceUnavailable, TokenNotFound
+from mintscope.base.finality import Behind, FinalityMeter
 from mintscope.base.metrics import LIVE_MINTS
 from mintscope.base.pace import WINDOW_S, Pace, PaceMeter
-from mintscope.base.primitives import Mint
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.time import SECOND_MS
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import Appended, Event, LogReader, LogTrimmed
+from mintscope.core.market.log import Appended, Event, LogReader, LogTrimmed, SlotHeader
 from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
 
 LOG = structlog.get_logger(__name__)
 
 EVENTS_PER_READ: Final = 256
+LIVE_MS_MAX: Final = 5_000  # older slots are final already when they are read
 LOADS_AT_ONCE: Final = 8
 LOAD_ATTEMPTS: Final = 5
 UNREADABLE: Final = "The market data of this token cannot be read now; try again."
@@ -75,6 +78,8 @@ class Follower:
         self._loads: dict[Mint, asyncio.Task[None]] = {}
         self._observer: Observer | None = None
         self._meter = PaceMeter()
+        self._finality = FinalityMeter()
+        self._folded: Slot | None = None
 
     def observe(self, observer: Observer) -> None:
         """Tell *observer*, the only one, what is applied from now on."""
@@ -103,6 +108,9 @@ class Follower:
             self._follows_files = tip.follows_files
             if not await self._advance(tip.seq):
                 await self._restart()
+            self._folded = tip.folded
+            if tip.final is not None and self._is_live(tip.time):
+                self._finality.note_final(tip.final, self._clock.monotonic_s())
             if self._observer is not None:
                 self._observer.flush()
         LIVE_MINTS.set(len(self._market))
@@ -150,6 +158,14 @@ class Follower:
         """Return how fast the chain makes slots, from those applied; None before there are some."""
         return self._meter.pace
 
+    def finality(self) -> Behind | None:
+        """Return how long after a slot was applied it is final; None before that was measured."""
+        return None if self._follows_files else self._finality.behind
+
+    def folded(self) -> Slot | None:
+        """Return the newest slot that candles and lists hold, as of the last look."""
+        return self._folded
+
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
         body = self._market.report(mint, kind)
         slot, age_ms = self._market.slot, self.age_ms()
@@ -169,13 +185,21 @@ class Follower:
                 for event in events:
                     self._market.apply(event)
                     if isinstance(event, Appended):
-                        self._meter.note(event.header.slot, event.header.time)
+                        self._note_slot(event.header)
                     if self._observer is not None:
                         self._observer.note(event)
         except LogTrimmed as reason:
             LOG.info("starting again from the tip of the swap log", reason=str(reason))
             return False
         return True
+
+    def _note_slot(self, header: SlotHeader) -> None:
+        self._meter.note(header.slot, header.time)
+        if self._is_live(header.time):
+            self._finality.note_confirmed(header.slot, self._clock.monotonic_s())
+
+    def _is_live(self, time: UnixS | None) -> bool:
+        return time is not None and self._clock.now() - time * SECOND_MS <= LIVE_MS_MAX
 
     async def _restart(self) -> None:
         # What happened between the two reads is applied again, which is harmless.

@@ -5,14 +5,15 @@ cannot be read holds up no report.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.finality import Behind
+from mintscope.base.primitives import Mint, Slot, UnixMs
 from mintscope.base.time import MINUTE_MS
 from mintscope.core.market.listing.listed import ListedTokens
 from mintscope.core.market.listing.store import FactPlace, FoldedTo, ListReader
@@ -29,6 +30,51 @@ TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
 # Of machines that read facts and lists: those read since then are looked at twice.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
+PAUSE_S: Final = 0.25  # between two looks at least
+NEWS_S: Final = 0.05  # as often the follower looks at where the log stands
+LOOK_COST: Final = 4  # times as long as a look took is waited after it
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+
+class NextFold:
+    """Waits until the list is to be brought to where the fold stands; call it between two looks.
+
+    It looks at what this process knows anyway of the market, and the store is asked only for what
+    was folded: where finality takes seconds, every *refresh_s* and no more.
+    """
+
+    def __init__(
+        self,
+        folded: Callable[[], Slot | None],
+        finality: Callable[[], Behind | None],
+        clock: Clock,
+        *,
+        refresh_s: float,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Look again *refresh_s* after the last look, or once *folded* returns another slot."""
+        self._folded_to = folded
+        self._finality = finality
+        self._clock = clock
+        self._refresh_s = refresh_s
+        self._sleep = sleep
+        self._seen: Slot | None = None
+        self._looks_since_s = clock.monotonic_s()
+
+    async def __call__(self) -> None:
+        """Wait, four times as long as the last look took at least."""
+        begun_s = now_s = self._clock.monotonic_s()
+        end_s = begun_s + self._refresh_s
+        soonest_s = begun_s + max(PAUSE_S, LOOK_COST * (begun_s - self._looks_since_s))
+        while now_s < end_s and not (now_s >= soonest_s and self._has_news()):
+            await self._sleep(min(NEWS_S, end_s - now_s))
+            now_s = self._clock.monotonic_s()
+        self._seen, self._looks_since_s = self._folded_to(), now_s
+
+    def _has_news(self) -> bool:
+        behind = self._finality()
+        return behind is not None and behind.is_fast and self._folded_to() != self._seen
 
 
 class Lister:

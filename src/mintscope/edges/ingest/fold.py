@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
-from typing import Final
+from typing import Final, TypeAlias
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import Behind
 from mintscope.base.metrics import FINALIZED_SLOT, TRACKED_MINTS
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, UnixS
@@ -23,6 +24,8 @@ from mintscope.core.market.store import (
 SLOTS_MIN: Final = 25  # that wait for each other: what they share is written once
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
+FAST_WAIT: Final = 0.5  # of what finality takes, where that is less than seconds
+COST_SHARE: Final = 0.2  # of the time, at most, that small batches take
 STEP_S: Final = 0.02  # after each append
 LATE_SHARE: Final = 0.75  # of the time of a slot, where almost too many wait
 LATE_STEP_S: Final = 0.1  # the same while that is not known
@@ -32,10 +35,17 @@ MINTS_MAX: Final = 1_500  # of a batch: to write so many takes about 100 ms
 LATE_BATCH: Final = 4  # times as many where too many slots wait: each is written less often
 
 
+MeasuredFinality: TypeAlias = Callable[[], Behind | None]
+
+
+def not_measured() -> None:
+    """Return what is known of a finality that is not measured."""
+
+
 class FinalFold:
     """Folds beside appends: a batch of slots at a time, some milliseconds of it after each."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         store: MarketStore,
         floor: Floor | None,
@@ -43,28 +53,43 @@ class FinalFold:
         *,
         mints_max: int = MINTS_MAX,
         pace: Callable[[], Pace | None] = lambda: None,
+        finality: MeasuredFinality = not_measured,
     ) -> None:
         """With *floor* follow every mint that reaches it; None: only those listed.
 
         mints_max   a batch ends with the slot in which it has touched so many
         pace        returns that of the chain, None if it is not known
+        finality    returns how soon the chain is final: where that is fast, so is the fold
         """
         self._store = store
         self._mints_max = mints_max
         self._floor = floor
         self._clock = clock
         self._pace = pace
+        self._finality = finality
         self._under_way: _Batch | None = None
         self._waiting = 0
         self._begun_s = clock.monotonic_s()
+        self._took_s = 0.0
+
+    @property
+    def hurries(self) -> bool:
+        """Whether a batch is under way that others wait for."""
+        behind = self._finality()
+        return self._under_way is not None and behind is not None and behind.is_fast
 
     async def go_on(self) -> None:
         """Do a part of what is due, a larger one the more slots wait."""
-        end_s = self._clock.monotonic_s() + self._step_s()
-        while self._clock.monotonic_s() < end_s:
-            if self._under_way is None and not await self._begin():
-                return
+        now_s = self._clock.monotonic_s()
+        end_s = now_s + self._step_s()
+        while now_s < end_s:
+            if self._under_way is None:
+                if not await self._begin():
+                    return
+                self._took_s = 0.0
             await self._step()
+            before_s, now_s = now_s, self._clock.monotonic_s()
+            self._took_s += now_s - before_s
             if self._under_way is not None and self._under_way.is_packed and not self._is_behind:
                 return  # to write takes long enough
 
@@ -84,6 +109,13 @@ class FinalFold:
         late_step_s = LATE_STEP_S if pace is None else LATE_SHARE * pace.slot_s
         return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
 
+    def _wait_s(self) -> float:
+        """Return how long after the begin of a batch the next one begins, if few slots wait."""
+        behind = self._finality()
+        if behind is None or not behind.is_fast:
+            return WAIT_S
+        return min(max(FAST_WAIT * behind.seconds, self._took_s / COST_SHARE), WAIT_S)
+
     async def finish(self) -> None:
         """Fold everything that is final."""
         while self._under_way is not None:
@@ -95,7 +127,7 @@ class FinalFold:
         """Begin a batch if one is due."""
         folding, now_s = await self._store.fold(SLOTS_MAX), self._clock.monotonic_s()
         waiting = self._waiting = len(folding.slots)
-        if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < WAIT_S):
+        if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < self._wait_s()):
             return False
         mints_max = round(self._mints_max * (1 + self._late * (LATE_BATCH - 1)))
         self._begun_s = now_s

@@ -17,7 +17,7 @@ from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.decode_ahead import DecodeAhead
-from mintscope.edges.ingest.fold import FinalFold
+from mintscope.edges.ingest.fold import FinalFold, MeasuredFinality, not_measured
 from mintscope.edges.ingest.read_ahead import ReadAhead, read_ahead
 from mintscope.edges.ingest.slots import Decode, Slots
 
@@ -46,6 +46,7 @@ class Ingest:
     quote_mints     dollars and staking tokens that others are priced in
     history         joins the pasts of mints that a command has read
     ahead           decodes in a second process while several blocks wait; None: nothing does
+    finality        returns how soon the chain is final, None while that is not known
     """
 
     source: Source
@@ -58,6 +59,7 @@ class Ingest:
     quote_mints: QuoteMints = QuoteMints()  # noqa: RUF009 - immutable
     history: HistoryJoin | None = None
     ahead: DecodeAhead | None = None
+    finality: MeasuredFinality = not_measured
 
     async def run(self) -> None:
         """Ingest until the source ends, or for ever; stops cleanly when cancelled.
@@ -74,7 +76,9 @@ class Ingest:
             decode_block=decode_block,
             quote_mints=self.quote_mints,
         )
-        fold = FinalFold(self.store, self.floor, self.clock, pace=lambda: chain.pace)
+        fold = FinalFold(
+            self.store, self.floor, self.clock, pace=lambda: chain.pace, finality=self.finality
+        )
         await self._finish(fold, chain)
         await self._expect_same_chain()
         holes = 0
@@ -131,6 +135,8 @@ class Ingest:
                 await self.store.trim(TRIM_EVENTS_MAX)
             if hole is not None:
                 return hole
+            while fold.hurries and not queue.holds_updates:
+                await fold.go_on()
         return None
 
     async def _write(self, chain: Slots, changes: Sequence[Change], fold: FinalFold) -> None:

@@ -57,6 +57,11 @@ class ReadAhead:
             self._has_ended, self._failure = True, failure
             self._changed.notify_all()
 
+    @property
+    def holds_updates(self) -> bool:
+        """Whether `take` would return at once."""
+        return bool(self._held) or self._has_ended
+
     async def take(self) -> list[Update]:
         """Return the next updates, at least one; none at the end, and not too many if offered.
 

@@ -52,16 +52,23 @@ class Finality:
     """How far the chain is final, and what was delivered of it.
 
     fast_every_s   how often a node is asked that is final soon after it has confirmed
+    meter          measures how soon that is; by default one of its own
     """
 
     def __init__(
-        self, rpc: Node, lineage: Lineage, clock: Clock, *, fast_every_s: float = FAST_EVERY_S
+        self,
+        rpc: Node,
+        lineage: Lineage,
+        clock: Clock,
+        *,
+        fast_every_s: float = FAST_EVERY_S,
+        meter: FinalityMeter | None = None,
     ) -> None:
         self._rpc = rpc
         self._lineage = lineage
         self._clock = clock
         self._fast_every_s = fast_every_s
-        self._meter = FinalityMeter()
+        self._meter = FinalityMeter() if meter is None else meter
         self._head = Slot(-1)
         self._asked_at_s = clock.monotonic_s()
         self._undecided = 0

@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import FinalityMeter
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Gap, Tip, Update
 from mintscope.edges.sources.lineage import Lineage, Position
@@ -32,6 +33,7 @@ class Poller:
 
     owed_since   when each block that must exist was first asked for in vain; kept when it begins
                  again, as `gap_after_s` is counted from then
+    meter        measures the finality of the chain
     """
 
     rpc: Node
@@ -41,6 +43,7 @@ class Poller:
     sleep: Sleep = asyncio.sleep
     progress: Progress | None = None
     owed_since: dict[Slot, float] = field(default_factory=dict)
+    meter: FinalityMeter = field(default_factory=FinalityMeter)
 
     async def genesis_hash(self) -> str | None:
         """Return the node's; None if it refuses to tell.  An unreachable node is waited for."""
@@ -71,6 +74,7 @@ class Poller:
             clock=self.clock,
             sleep=self.sleep,
             owed_since=self.owed_since,
+            meter=self.meter,
         )
         start = lineage.tip.slot
         try:

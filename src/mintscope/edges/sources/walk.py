@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import FinalityMeter
 from mintscope.base.metrics import CHAIN_SLOT
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Finalized, Gap, Update
@@ -75,12 +76,14 @@ class Walk:
         clock: Clock,
         sleep: Sleep,
         owed_since: dict[Slot, float] | None = None,
+        meter: FinalityMeter | None = None,
     ) -> None:
         self._rpc, self._polling = rpc, polling
         self._clock, self._sleep = clock, sleep
         self._lineage = lineage
         self._plan: deque[Slot] = deque()
-        self._finality = Finality(rpc, lineage, clock, fast_every_s=polling.fast_finality_every_s)
+        every_s = polling.fast_finality_every_s
+        self._finality = Finality(rpc, lineage, clock, fast_every_s=every_s, meter=meter)
         self._window = Window(self._fetch, polling.requests_in_flight)
         self.head = lineage.tip.slot
         self._planned_from = Slot(-2)

@@ -98,7 +98,7 @@ async def _serve(
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
-    lists = await enter(listing(config.lists, market.lists, clock, sold_at))
+    lists = await enter(listing(config.lists, market.lists, follower, clock, sold_at))
     accounts = await enter(_accounts(config, money, reader, origins[0], limits, clock))
     api = create_api(
         config,

@@ -12,6 +12,7 @@ import structlog
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import StoreUnavailable
+from mintscope.base.finality import FinalityMeter
 from mintscope.base.primitives import MICRO_USD, Mint, Slot
 from mintscope.base.solana import WSOL, Source
 from mintscope.core.market.quotes import QuoteMints
@@ -90,11 +91,12 @@ async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
 
 
 async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int | None) -> None:
+    meter = FinalityMeter()
     async with (
         open_market(config, epoch=epoch) as market,
         _keeping_facts(config.chain, market, clock),
         reading_what_is_asked(config, market, clock),
-        _source(config, clock, progress) as source,
+        _source(config, clock, progress, meter) as source,
         AsyncExitStack() as stack,
     ):
         expect_batches()
@@ -115,6 +117,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
             ),
             history=market.history_join,
             ahead=ahead,
+            finality=lambda: meter.behind,
         ).run()
 
 
@@ -156,7 +159,9 @@ def _floor(market: MarketConfig) -> Floor | None:
 
 
 @asynccontextmanager
-async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIterator[Source]:
+async def _source(
+    config: Config, clock: Clock, progress: Progress, meter: FinalityMeter
+) -> AsyncIterator[Source]:
     chain = config.chain
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress)
@@ -174,9 +179,11 @@ async def _source(config: Config, clock: Clock, progress: Progress) -> AsyncIter
             # Only here: grpcio and protobuf are an extra that others need not have.
             from mintscope.shell.wiring.sources.stream import stream_of  # noqa: PLC0415 - see above
 
-            source: Source = stream_of(config, node, polling, clock, progress)
+            source: Source = stream_of(
+                config, node, polling, clock=clock, progress=progress, meter=meter
+            )
         else:
-            source = Poller(node, polling, clock=clock, progress=progress)
+            source = Poller(node, polling, clock=clock, progress=progress, meter=meter)
         yield WatchedSource(
             source=source, node=node, clock=clock, stall_after_s=chain.stall_after_s
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.finality import Behind, Finality
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.edges.sources.accounts.mint_facts import MINTS_A_CALL, Read, read_facts
@@ -56,6 +57,19 @@ class NodeProbe:
     async def pace(self) -> Pace | None:
         """Return how fast the chain makes slots; None if the node cannot tell."""
         return await self._rpc.pace()
+
+    async def finality(self) -> Finality:
+        """Return what the node says of finality, in seconds at the pace that it tells."""
+        confirmed = await self._rpc.slot(Commitment.CONFIRMED)
+        slots = max(confirmed - await self._rpc.slot(Commitment.FINALIZED), 0)
+        pace = await self._rpc.pace()
+        behind = None if pace is None else Behind(slots, pace.seconds(slots))
+        return Finality(await self._rpc.alpenglow(), behind)
+
+    @property
+    def knows_confirmed(self) -> bool:
+        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        return self._rpc.knows_confirmed
 
     async def block_time(self, slot: Slot) -> UnixS | None:
         """Return when *slot* was made, None where the chain does not know."""

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import FinalityMeter
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Tip, Update
 from mintscope.edges.sources.geyser.believable import Believable
@@ -23,7 +24,8 @@ FINALITY_EVERY_S = 0.1
 class GeyserSource:
     """The endpoints in order of preference; *programs* are the addresses blocks are filtered by.
 
-    The poller decides what follows what; the stream only answers it faster than a node.
+    The poller decides what follows what; the stream only answers it faster than a node.  *meter*
+    measures the finality of the chain.
     """
 
     endpoints: Sequence[GeyserEndpoint]
@@ -35,6 +37,7 @@ class GeyserSource:
     watchdog_s: float = WATCHDOG_S
     progress: Progress | None = None
     owed_since: dict[Slot, float] = field(default_factory=dict)
+    meter: FinalityMeter = field(default_factory=FinalityMeter)
 
     async def genesis_hash(self) -> str | None:
         """Return the repairer's; None if it refuses to tell.  An unreachable one is waited for."""
@@ -63,7 +66,12 @@ class GeyserSource:
             fast_finality_every_s=FINALITY_EVERY_S,
         )
         poller = Poller(
-            node, polling, clock=self.clock, progress=self.progress, owed_since=self.owed_since
+            node,
+            polling,
+            clock=self.clock,
+            progress=self.progress,
+            owed_since=self.owed_since,
+            meter=self.meter,
         )
         running = asyncio.create_task(stream.run())
         try:

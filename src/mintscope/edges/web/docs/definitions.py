@@ -182,7 +182,7 @@ DEFINITIONS: Final = (
         "volumeUsdD1 = USD bought and sold within a day\n"
         "marketCapUsd = price x supply",
         "Null where there is no price from before the span, or the chain was not asked for the"
-        " supply yet. As of a final slot, so some seconds behind reports.",
+        " supply yet. As of a final slot, so about a second behind reports on Alpenglow.",
         "The whole supply counts, locked or not.",
     ),
 )

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple, TypeAlias
 
+from mintscope.base.finality import Behind
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.solana import Gap
@@ -84,6 +85,7 @@ class MarketStatus(NamedTuple):
     age_ms              of the newest block; None before the first
     gaps                the newest ones that are open, newest first; *gap_slots* are in all of them
     pace                of the chain; None until some blocks have come
+    finality            how soon a block that was read is final; None until that was measured
     """
 
     slot: Slot | None
@@ -94,6 +96,7 @@ class MarketStatus(NamedTuple):
     gap_slots: int
     gaps: Sequence[Gap]
     pace: Pace | None = None
+    finality: Behind | None = None
 
     @property
     def behind(self) -> int | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
+from mintscope.base.finality import Finality
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import SourceError
@@ -50,6 +51,7 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
             yield _clock(head, await node.block_time(head), clock)
             pace = await node.pace()
             yield _pace(pace)
+            yield _finality(await node.finality(), knows_confirmed=node.knows_confirmed)
             yield _block(head, await node.probe_block(head), chain.requests_in_flight, pace)
     except SourceError as error:
         if error.is_refusal:
@@ -95,6 +97,23 @@ def _pace(pace: Pace | None) -> Finding:
         fix = "choose a node that answers getRecentPerformanceSamples or getBlockTime"
         return warn("pace: the node cannot tell how long a slot takes", fix)
     return ok(f"pace: {pace.slot_s * 1000:.0f} ms a slot, over the last {pace.over_s:.0f} s")
+
+
+def _finality(finality: Finality, *, knows_confirmed: bool) -> Finding:
+    cluster = {
+        True: "the cluster is on Alpenglow",
+        False: "the cluster is not on Alpenglow yet",
+        None: "the node cannot tell whether the cluster is on Alpenglow",
+    }[finality.alpenglow]
+    behind = finality.behind
+    if not knows_confirmed:
+        return ok(
+            f"finality: the node does not know confirmed, blocks are read as final; {cluster}"
+        )
+    if behind is None:
+        return ok(f"finality: not measured, as the pace is not known; {cluster}")
+    late = f"{behind.slots} slots ({behind.seconds * 1000:,.0f} ms) behind confirmed"
+    return ok(f"finality: {late}; {cluster}")
 
 
 def _block(head: Slot, block: BlockProbe, in_flight: int, pace: Pace | None) -> Finding:

@@ -76,6 +76,7 @@ class StatusReader:
             gap_slots=overview.gap_slots,
             gaps=gaps,
             pace=self.follower.pace(),
+            finality=self.follower.finality(),
         )
 
     async def _books(self) -> BooksStatus | None:

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from itertools import cycle
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import FinalityMeter
 from mintscope.core.dex.token_accounts import SPL, SPL_2022
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, ask_version
@@ -15,8 +16,14 @@ from mintscope.shell.config.geyser import GeyserConfig
 VERSION_TIMEOUT_S = 10.0
 
 
-def stream_of(
-    config: Config, repairer: Node, polling: Polling, clock: Clock, progress: Progress
+def stream_of(  # noqa: PLR0913 - one argument for each part
+    config: Config,
+    repairer: Node,
+    polling: Polling,
+    *,
+    clock: Clock,
+    progress: Progress,
+    meter: FinalityMeter,
 ) -> GeyserSource:
     """Return the source that reads the configured servers.
 
@@ -30,6 +37,7 @@ def stream_of(
         polling,
         clock=clock,
         progress=progress,
+        meter=meter,
     )
 
 

@@ -27,7 +27,8 @@ from mintscope.edges.storage.sql.market.rows import (
 from mintscope.edges.storage.sql.market_reading import MarketReading
 
 TIP: Final = """
-SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files
+SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
+       finalized_slot, folded_slot
   FROM progress LEFT JOIN header
     ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
@@ -179,11 +180,23 @@ class SqlLogReader:
         version = None if self._version is None else self._version(db)
         if version is not None and self._tip is not None and self._tip[0] == version:
             return self._tip[1]
-        seq, slot, time, follows_files = db.execute(TIP).get
-        tip = log.LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
+        tip = tip_of(db)
         if version is not None:
             self._tip = (version, tip)
         return tip
+
+
+def tip_of(db: Database) -> log.LogTip:
+    """Return where the log stands, within a snapshot."""
+    seq, slot, time, follows_files, final, folded = db.execute(TIP).get
+    return log.LogTip(
+        seq=seq,
+        slot=slot,
+        time=time,
+        follows_files=bool(follows_files),
+        final=final,
+        folded=folded,
+    )
 
 
 def _overview(db: Database) -> MarketOverview:

@@ -17,7 +17,7 @@ from mintscope.core.market.series.store import (
     SwapPlace,
 )
 from mintscope.edges.storage.database import AccessInThreads, Database
-from mintscope.edges.storage.sql.market.log_reader import NOT_FOLDED, TIP
+from mintscope.edges.storage.sql.market.log_reader import NOT_FOLDED, tip_of
 from mintscope.edges.storage.sql.market.rows import mints_blob, swaps_of
 from mintscope.edges.storage.sql.market_reading import MarketReading
 from mintscope.edges.storage.sql.series.details import with_details
@@ -98,12 +98,6 @@ class SqlSeries:
     async def close(self) -> None:
         """Let go of the database and the threads."""
         self._reading.close()
-
-
-def tip_of(db: Database) -> LogTip:
-    """Return where the log stands, within a snapshot."""
-    seq, slot, time, follows_files = db.execute(TIP).get
-    return LogTip(seq=seq, slot=slot, time=time, follows_files=bool(follows_files))
 
 
 def _candles(
