@@ -26,6 +26,7 @@ from support.scenes.stores import market_in
 
 START = 1_700_000_000
 MINTS = [Mint(f"mint{number}") for number in range(60)]
+FEW = 5  # mints, so that each is in many batches
 STORED = ("SELECT * FROM candle ORDER BY 1, 2, 3", "SELECT * FROM state ORDER BY 1")
 
 
@@ -36,19 +37,19 @@ async def market(tmp_path: Path) -> AsyncIterator[Market]:
         yield market
 
 
-async def add(market: Market, slots: range) -> None:
-    """Append final slots, each with swaps of two mints that no slot before had."""
+async def add(market: Market, slots: range, mints: int = len(MINTS)) -> None:
+    """Append final slots, each with swaps of two of *mints*: none has more than one by default."""
     for slot in slots:
         at = UnixS(START + slot)
         header = SlotHeader(Slot(slot), Slot(slot - 1), str(slot), at, 150.0, at)
-        swaps = [trade(at, number) for number in (2 * slot, 2 * slot + 1)]
+        swaps = [trade(at, number, mints) for number in (2 * slot, 2 * slot + 1)]
         await market.store.write([NewSlot(header, swaps), FinalSlot(Slot(slot))])
 
 
-def trade(at: UnixS, number: int) -> PricedSwap:
-    """Return a swap at *at* of the mint of *number*."""
+def trade(at: UnixS, number: int, mints: int) -> PricedSwap:
+    """Return a swap at *at* of the mint of *number*, one of *mints*."""
     made = Trade(time=at, price=150.0, price_sol=1.0 + number, volume=7, is_buy=True)
-    return swap(made, mint=MINTS[number % len(MINTS)])
+    return swap(made, mint=MINTS[number % mints])
 
 
 async def waiting(market: Market) -> int:
@@ -175,16 +176,16 @@ async def test_however_slots_are_batched_the_candles_are_the_same(
             next_slot = 1
             for slots, passed_ms, times, behind in steps:
                 more = min(slots, SLOTS_MIN + 1 - next_slot)
-                await add(market, range(next_slot, next_slot + more))
+                await add(market, range(next_slot, next_slot + more), FEW)
                 next_slot += more
                 clock.advance(passed_ms)
                 measured[0] = behind
                 for _ in range(times):
                     await fold.go_on()
-            await add(market, range(next_slot, SLOTS_MIN + 1))
+            await add(market, range(next_slot, SLOTS_MIN + 1), FEW)
             await fold.finish()
         in_parts = stored(Path(folder))
-        assert in_parts == await folded_at_once(Path(folder) / "other")
+        assert in_parts == await folded_at_once(Path(folder) / "other", FEW)
 
 
 class BusyClock(ManualClock):
@@ -248,11 +249,11 @@ async def test_however_many_slots_wait_a_batch_has_a_bound(market: Market) -> No
     assert folded == {0, 6}  # where too many wait, four times as many mints: two of them in a slot
 
 
-async def folded_at_once(folder: Path) -> list[tuple[object, ...]]:
+async def folded_at_once(folder: Path, mints: int = len(MINTS)) -> list[tuple[object, ...]]:
     folder.mkdir()  # noqa: ASYNC240 - a folder of the test
     async with market_in(folder) as other:
         await other.store.start(mints=MINTS, follows_files=False)
-        await add(other, range(1, SLOTS_MIN + 1))
+        await add(other, range(1, SLOTS_MIN + 1), mints)
         await FinalFold(other.store, None, ManualClock(UnixMs(START * 1000))).finish()
     return stored(folder)
 
