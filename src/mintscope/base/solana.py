@@ -107,3 +107,7 @@ class Endpoint:
     attempts_max: int = 5
     requests_in_flight: int = 10
     max_transaction_version: int = 1
+
+
+LOGGED_PROGRAMS: Final = ("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",)
+"""Manifest: it fills orders without calling a program, and only its log tells of that."""

@@ -60,8 +60,16 @@ class TokenBalance(NodeRecord):
     ui_token_amount: TokenAmount | None = None
 
 
-def _no_lamports() -> tuple[Sequence[int], Sequence[int]]:
-    return (), ()
+class Effects(NodeRecord):
+    """What few transactions need of their outcome.
+
+    pre_balances, post_balances   lamports of each key before and after; empty if not recorded
+    log_messages                  lines of the log; None or empty if not recorded
+    """
+
+    pre_balances: Sequence[int] = ()
+    post_balances: Sequence[int] = ()
+    log_messages: Sequence[str] | None = None
 
 
 class Transaction(msgspec.Struct, gc=False):
@@ -74,8 +82,7 @@ class Transaction(msgspec.Struct, gc=False):
     balances       of the token accounts that are alive at the end
     read_earlier   returns the balances before; few transactions need them, so a source may leave
                    them unparsed until then.  Raises ValueError where they cannot be read
-    read_lamports  returns the lamports of each key before and after, as those; empty if the node
-                   did not record them
+    read_effects   returns lamports and log, as those
     """
 
     index: int
@@ -86,7 +93,7 @@ class Transaction(msgspec.Struct, gc=False):
     inner: Sequence[InnerInstructions] | None
     balances: Sequence[TokenBalance]
     read_earlier: Callable[[], Sequence[TokenBalance]]
-    read_lamports: Callable[[], tuple[Sequence[int], Sequence[int]]] = _no_lamports
+    read_effects: Callable[[], Effects] = Effects
 
 
 class UnreadableTransaction(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Signature
 from mintscope.base.transaction import (
+    Effects,
     InnerInstructions,
     Instruction,
     TokenAmount,
@@ -59,7 +60,9 @@ def from_bytes(entry: dict[str, Any], index: int) -> Transaction:
         ],
         balances=_balances(meta["postTokenBalances"]),
         read_earlier=lambda: _balances(meta["preTokenBalances"]),
-        read_lamports=lambda: (meta["preBalances"], meta["postBalances"]),
+        read_effects=lambda: Effects(
+            meta["preBalances"], meta["postBalances"], meta["logMessages"]
+        ),
     )
 
 

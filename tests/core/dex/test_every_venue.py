@@ -36,6 +36,10 @@ def whole() -> list[Built]:
     return built(LAYOUTS)
 
 
+# A fill of Manifest's batches moves no token: `test_manifest.py` builds its log.
+ELSEWHERE = {("manifest", b"\x06")}
+
+
 def expect_all(read: Sequence[Expected]) -> None:
     """Expect the swaps of the whole block in its order; name first the programs that fail."""
     expected = [swap for each in whole() for swap in each.swaps]
@@ -138,6 +142,7 @@ def test_every_row_of_the_table_has_a_built_transaction() -> None:
         for program in listed
         for head in program.swaps
         if (program.name, program.address, head) not in made
+        and (program.name, head) not in ELSEWHERE
         and (head or (program.name, program.address) not in programs)
     ]
 

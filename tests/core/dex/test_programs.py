@@ -58,7 +58,7 @@ NUMBERED: dict[str, set[int]] = {
     "phoenix": {0},
     "saber": {1},
     "scorch": {1, 2},
-    "manifest": {4, 13},
+    "manifest": {4, 6, 13},
     "deriverse": {26},
     "flux": {3},
     "riptide": {2},

@@ -298,6 +298,13 @@ def shared_curve() -> bytes:
     return tx.with_lamports("curve", 9_000, 8_000).raw()
 
 
+def cut_log() -> bytes:
+    """A batch of Manifest's orders, of which only the log tells whether it was filled."""
+    tx = Tx(Ix("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms", [USER, "market"], b"\x06"))
+    tx.log = ["Log truncated"]
+    return tx.raw()
+
+
 REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
     "nothing": (b"", QuarantineReason.MALFORMED),
     "half": (raydium(GIVEN, TAKEN).raw()[:900], QuarantineReason.MALFORMED),
@@ -334,6 +341,7 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
         changed(lambda e: message(e)["instructions"][0].update(data=b58(bytes([99]) + bytes(16)))),
         QuarantineReason.UNKNOWN_INSTRUCTION,
     ),
+    "cut log": (cut_log(), QuarantineReason.TRUNCATED_LOG),
     "shared lamports": (shared_curve(), QuarantineReason.SHARED_LAMPORTS),
     "no meta": (changed(lambda e: e.update(meta=None)), QuarantineReason.NO_META),
     "no inner": (

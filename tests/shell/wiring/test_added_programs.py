@@ -87,7 +87,7 @@ def test_what_a_release_knows_is_read_as_it_knows_it() -> None:
     assert list(programs_read(known)) == list(TABLE)
 
 
-def test_the_stream_is_filtered_to_the_token_programs_that_every_exchange_calls() -> None:
+def test_the_stream_is_filtered_to_the_token_programs_and_to_books_that_call_none() -> None:
     source = stream_of(
         Config(dex=DexConfig(programs=(f"new:{NEW}:01",))),
         PreferredNodes([], SystemClock()),
@@ -100,6 +100,7 @@ def test_the_stream_is_filtered_to_the_token_programs_that_every_exchange_calls(
     assert source.programs == [
         "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
         "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb",
+        "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",
     ]
 
 

@@ -114,6 +114,7 @@ class Tx:
         self.words: dict[str, int] = {}
         self.balances: dict[str, tuple[str, str | None, int, int, int]] = {}
         self.lamports: dict[str, tuple[int, int]] = {}
+        self.log: list[str] | None = None
 
     def holds(  # noqa: PLR0913
         self,
@@ -168,7 +169,7 @@ class Tx:
                     "writable": [],
                     "readonly": [address(word) for word in self.loaded],
                 },
-                "logMessages": None,
+                "logMessages": self.log,
                 "preBalances": [self.lamports.get(word, (0, 0))[0] for word in self.words],
                 "postBalances": [self.lamports.get(word, (0, 0))[1] for word in self.words],
                 "preTokenBalances": self._balances(3),

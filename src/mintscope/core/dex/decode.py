@@ -115,7 +115,7 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
         return None
     if transaction.inner is None:
         raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)
-    if not transaction.inner:
+    if not transaction.inner and known.logged.isdisjoint(roles):
         return None
     token_accounts = TokenAccounts(transaction)
     return trace.calls(transaction.instructions, token_accounts.inner, roles), token_accounts

@@ -19,6 +19,7 @@ class QuarantineReason(StrEnum):
     TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout
     MALFORMED_BATCH = "malformed_batch"  # cut short, or of more accounts than it was given
     TRUNCATED_EVENT = "truncated_event"
+    TRUNCATED_LOG = "truncated_log"  # of a program that tells of its fills nowhere else
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint nothing tells
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
     SHARED_LAMPORTS = "shared_lamports"  # several calls took lamports of one pool: how much each?

@@ -16,7 +16,7 @@ from typing_extensions import override
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
 from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.base.transaction import Instruction, TokenBalance, Transaction
+from mintscope.base.transaction import Effects, Instruction, TokenBalance, Transaction
 from mintscope.core.dex import base58, batch
 from mintscope.core.dex.batch import Opened
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
@@ -162,13 +162,20 @@ class TokenAccounts:
 
     def lamports(self, account: int) -> tuple[int, int] | None:
         """Return the lamports of *account* before and after; None if they were not recorded."""
+        effects = self._effects()
+        if account >= min(len(effects.pre_balances), len(effects.post_balances)):
+            return None
+        return effects.pre_balances[account], effects.post_balances[account]
+
+    def log(self) -> Sequence[str]:
+        """Return the lines of the log; none if it was not recorded."""
+        return self._effects().log_messages or ()
+
+    def _effects(self) -> Effects:
         try:
-            before, after = self._transaction.read_lamports()
+            return self._transaction.read_effects()
         except ValueError:
             raise Unreadable(QuarantineReason.MALFORMED) from None
-        if account >= min(len(before), len(after)):
-            return None
-        return before[account], after[account]
 
     def instructions(self, program_id_index: int) -> Sequence[Instruction]:
         """Return every instruction of a program, at any depth, in order of execution."""

@@ -11,6 +11,7 @@ issuer, whose own transfers belong to none either.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from mintscope.base.solana import LOGGED_PROGRAMS
 from mintscope.base.transaction import Instruction
 from mintscope.core.dex import base58
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
@@ -43,6 +44,7 @@ class Roles:
 
     def __init__(self, programs: Iterable[Program]) -> None:
         self.dexes = frozenset(programs)
+        self.logged = frozenset(one for one in self.dexes if one.address in LOGGED_PROGRAMS)
         dexes = {program.address: program for program in self.dexes}
         self._of_text: Mapping[str, Program | Native] = {**dexes, **NATIVES}
         # Apart from the others: a dict of both would look text up more slowly.

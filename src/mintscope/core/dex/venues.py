@@ -9,7 +9,7 @@ account names is named by its two vaults.  Layouts are those of public decoders 
 from typing import Final
 
 from mintscope.core.dex.program import Leg, Program
-from mintscope.core.dex.readers import curves
+from mintscope.core.dex.readers import curves, manifest
 from mintscope.core.dex.transfers import read_closed
 
 
@@ -92,12 +92,17 @@ VENUES: Final[tuple[Program, ...]] = (
         ("02", Leg((), 15)),
     ),
     _venue("quantum", "QuaNtZsgYRe5Z9Bk4LZ4cTD9tbkVoyCNf1R2BN9bBDv", any_leg=Leg((), 3)),
-    _venue(
+    Program(
         "manifest",
         "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",
-        ("04", Leg((), 1)),
-        ("0d", Leg((), 2)),
-        proven=True,
+        {
+            b"\x04": (Leg((), 1),),
+            b"\x0d": (Leg((), 2),),
+            b"\x06": (manifest.BATCH_UPDATE,),
+            b"": (),
+        },
+        manifest.read,
+        how="transfers; of batches the log",
     ),
     _venue(
         "defituna", "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9", any_leg=Leg((), 4), proven=True

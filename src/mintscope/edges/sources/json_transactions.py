@@ -14,7 +14,9 @@ import msgspec
 
 from mintscope.base.foreign import UNPARSABLE
 from mintscope.base.primitives import Signature
+from mintscope.base.solana import LOGGED_PROGRAMS
 from mintscope.base.transaction import (
+    Effects,
     Height,
     Index,
     InnerInstructions,
@@ -30,6 +32,9 @@ from mintscope.base.transaction import (
 # A pattern searches an entry as it lies in the block; `in` would need a copy.
 NOTHING_CALLED: Final = re.compile(rb'"innerInstructions":\[\]')
 SEARCH_MAX: Final = 4096
+
+# Programs that call nothing for a fill, and tell of it in the log.
+LOGGED: Final = re.compile("|".join(LOGGED_PROGRAMS).encode())
 
 # Version 1 (SIMD-0385) has no address tables, and is otherwise read like those before.
 VERSIONS: Final = frozenset({None, "legacy", 0, 1})
@@ -110,22 +115,23 @@ class JsonTransaction(NodeRecord, kw_only=True):
     version: int | str | None = None
 
 
-class LamportBalances(NodeRecord):
-    """The lamports of each account before and after."""
+class JsonEffects(Effects):
+    """Lamports and log in JSON."""
 
     pre_balances: list[int] = msgspec.field(default_factory=list)
     post_balances: list[int] = msgspec.field(default_factory=list)
+    log_messages: list[str] | None = None
 
 
-class JsonLamports(NodeRecord):
-    """What an entry says of lamports: parsed for the few transactions that need them."""
+class EntryEffects(NodeRecord):
+    """What an entry says of them: parsed for the few transactions that need them."""
 
-    meta: LamportBalances
+    meta: JsonEffects
 
 
 _TRANSACTION: Final = msgspec.json.Decoder(JsonTransaction)
 _BALANCES: Final = msgspec.json.Decoder(list[TokenBalance] | None)
-_LAMPORTS: Final = msgspec.json.Decoder(JsonLamports)
+_EFFECTS: Final = msgspec.json.Decoder(EntryEffects)
 
 
 class JsonTransactions(msgspec.Struct, frozen=True):
@@ -138,23 +144,23 @@ class JsonTransactions(msgspec.Struct, frozen=True):
 
     def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]:
         for index, entry in enumerate(self.entries):
-            if len(entry) > SEARCH_MAX or NOTHING_CALLED.search(entry) is None:
+            has_called = len(entry) > SEARCH_MAX or NOTHING_CALLED.search(entry) is None
+            if has_called or LOGGED.search(entry):
                 read = read_transaction(entry, index)
                 if read is not None:
                     yield read
                 del read
 
 
-def read_lamports(entry: bytes | msgspec.Raw) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the lamports of each account before and after transaction *entry*.
+def read_effects(entry: bytes | msgspec.Raw) -> Effects:
+    """Return lamports and log of transaction *entry*.
 
-    Raises ValueError if they are no lists of numbers.
+    Raises ValueError if they are no lists of numbers and of text.
     """
     try:
-        meta = _LAMPORTS.decode(entry).meta
+        return _EFFECTS.decode(entry).meta
     except UNPARSABLE as cause:
-        raise ValueError("expected lists of lamports") from cause
-    return meta.pre_balances, meta.post_balances
+        raise ValueError("expected lists of lamports and of log lines") from cause
 
 
 def read_transaction(
@@ -186,5 +192,5 @@ def read_transaction(
         meta.inner_instructions,
         meta.post_token_balances or (),
         meta.read_earlier,
-        partial(read_lamports, entry),
+        partial(read_effects, entry),
     )

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
-from based58 import b58encode
+from based58 import b58decode, b58encode
 
 from mintscope.base.primitives import Signature
+from mintscope.base.solana import LOGGED_PROGRAMS
 from mintscope.base.transaction import (
+    Effects,
     InnerInstructions,
     Instruction,
     TokenAmount,
@@ -20,6 +22,7 @@ from mintscope.base.yellowstone import geyser_pb2, solana_storage_pb2
 KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
 TOP: Final = 1
+LOGGED_KEYS: Final = frozenset(b58decode(one.encode()) for one in LOGGED_PROGRAMS)
 
 
 class ProtobufTransactions(msgspec.Struct, frozen=True):
@@ -46,9 +49,12 @@ def read_info(
     if not entry.HasField("meta"):
         return UnreadableTransaction(entry.index, _name(entry.signature), "no_meta")
     meta = entry.meta
-    if meta.HasField("err") or not (meta.inner_instructions or meta.inner_instructions_none):
+    if meta.HasField("err"):
         return None
     message = entry.transaction.message
+    has_called = meta.inner_instructions or meta.inner_instructions_none
+    if not has_called and LOGGED_KEYS.isdisjoint(message.account_keys):
+        return None
     keys = [
         *message.account_keys,
         *meta.loaded_writable_addresses,
@@ -69,7 +75,7 @@ def read_info(
         None if meta.inner_instructions_none else _read_inner(meta.inner_instructions),
         _read_balances(meta.post_token_balances),
         lambda: _read_balances(meta.pre_token_balances),
-        lambda: (meta.pre_balances, meta.post_balances),
+        lambda: Effects(meta.pre_balances, meta.post_balances, meta.log_messages),
     )
 
 

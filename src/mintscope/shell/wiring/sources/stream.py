@@ -5,6 +5,7 @@ from itertools import cycle
 
 from mintscope.base.clock import Clock
 from mintscope.base.finality import FinalityMeter
+from mintscope.base.solana import LOGGED_PROGRAMS
 from mintscope.core.dex.token_accounts import SPL, SPL_2022
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, ask_version
@@ -27,12 +28,13 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
 ) -> GeyserSource:
     """Return the source that reads the configured servers.
 
-    The token programs are the filter: whatever exchanges tokens calls one of them, also a program
-    that the table does not list, and every server takes a filter of two addresses.
+    The token programs are the filter: what exchanges tokens calls one of them, also a program that
+    the table does not list.  Order books that fill without a call stand beside them.  Every server
+    takes a filter of a few addresses.
     """
     return GeyserSource(
         endpoints(config.geyser),
-        [SPL, SPL_2022],
+        [SPL, SPL_2022, *LOGGED_PROGRAMS],
         repairer,
         polling,
         clock=clock,
