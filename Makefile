@@ -64,8 +64,8 @@ report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last f
 bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer; COMPARE=REV: beside that revision
 	@$(BIN)/python -m bench $(addprefix --compare ,$(COMPARE)) $(ARGS)
 
-mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each by JSON-RPC and gRPC, 100 and 250 ms away
-	@$(BIN)/python -m bench.mainnet $(or $(MINUTES),10) 100 250
+mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each by JSON-RPC and gRPC, 100 and 250 ms away; ARGS: another pace
+	@$(BIN)/python -m bench.mainnet $(or $(MINUTES),10) $(ARGS)
 
 market: $(VENV)/bench ## 5,000 swaps a second over 100,000 tokens, MINUTES=10 each on PostgreSQL and SQLite: lag, processor, memory, disk
 	@$(BIN)/python -m bench.whole_market $(or $(MINUTES),10)

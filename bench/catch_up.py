@@ -87,7 +87,7 @@ async def blocks_per_s(entries: list[msgspec.Raw], *, beside: bool) -> float:
 
 
 def main() -> None:
-    entries = [msgspec.Raw(msgspec.json.encode(each)) for each in Chain().transactions]
+    entries = [msgspec.Raw(msgspec.json.encode(each)) for each in Chain().busy]
     expect_batches()
     rates: dict[str, list[float]] = {BESIDE: [], ALONE: []}
     for _ in range(ROUNDS):

@@ -1,20 +1,22 @@
-"""A chain with blocks of mainnet's size and mix, one every SLOT_S.
+"""A chain with blocks of mainnet's size and mix, without votes, one every slot.
 
-The transactions of a block are made once; each block holds them with a slot and hashes of its
-own, and every sixth or seventh a trade of a mint that was never seen before.
+The transactions of a calm and of a busy block are made once; each block holds them with a slot and
+hashes of its own, and every ninth or so a trade of a mint that was never seen before.  A busy block
+is one of a burst of two seconds in each minute, of 5,000 swaps a second.
 """
 
 import json
+import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from based58 import b58encode
 
-from bench.pace import SLOT_S
+from bench.pace import FINALITY_S, SLOT_S
 from bench.transactions import made
 from mintscope.base.clock import SystemClock
 from mintscope.base.primitives import Slot
@@ -22,53 +24,83 @@ from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_S, MINUTE_S
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.swap import Swap
+from mintscope.devchain.addresses import VOTE
 from mintscope.edges.sources.json_transactions import JsonTransactions
 
 FIRST: Final = Slot(400_000_000)
-FINAL_LAG: Final = 32
 HISTORY: Final = 50  # blocks before the first moment, a minute apart
 GENESIS: Final = "BenchMainnet1111111111111111111111111111111"
-BLOCK_BYTES: Final = 7_000_000
-TRADES: Final = 370  # some of two swaps
+TRANSACTION_BYTES: Final = 12_000  # mainnet's; those of our own chain are filled up
+SWAPS_A_SECOND: Final = 5_000  # of a burst
+CALM: Final = 0.2  # of the trades of a busy block
+BURST_EVERY_S: Final = 60.0
+BURST_S: Final = 2.0
+SWAPS_OF_A_TRADE: Final = 1.15  # some have two
 NEW_MINTS_A_DAY: Final = 50_000
+
+Entry: TypeAlias = dict[str, Any]
 
 
 class Chain:
     """What there is of it is a function of the time.
 
-    transactions   of every block, as getBlock shows them
-    sent_at_s      when a block had left for its reader, in seconds of the machine's own clock
+    slot_s       how long a slot takes
+    finality_s   how long a block takes to be final
+    calm, busy   the transactions of a block, as getBlock shows them
+    sent_at_s    when a block had left for its reader, in seconds of the machine's own clock
     """
 
-    def __init__(self) -> None:
-        self.transactions: list[dict[str, Any]] = json.loads(made(dex=TRADES).block)["transactions"]
+    def __init__(
+        self, slot_s: float = SLOT_S, finality_s: float = FINALITY_S, *, age_s: float = 0.0
+    ) -> None:
+        """Make a chain that began *age_s* ago."""
+        self.slot_s = slot_s
+        self.finality_s = finality_s
+        trades = int(SWAPS_A_SECOND * slot_s / SWAPS_OF_A_TRADE)
+        self.busy = _without_votes(made(dex=trades).block)
+        self.calm = _without_votes(made(dex=int(trades * CALM)).block)
         self.sent_at_s: dict[int, float] = {}
-        self._newcomer, self._mint = _trade_of_one_mint(self.transactions)
-        _fill(self.transactions)
-        self._start_s = time.monotonic()
+        self._newcomer, self._mint = _trade_of_one_mint(self.calm)
+        for transactions in (self.calm, self.busy):
+            _fill(transactions)
+        self._start_s = time.monotonic() - age_s
 
-    @property
-    def swaps(self) -> int:
-        """How many swaps a block holds."""
-        return len(_swaps(map(json.dumps, self.transactions)))
+    def swaps(self, transactions: Sequence[Entry]) -> int:
+        """Return how many swaps *transactions* hold."""
+        return len(_swaps(map(json.dumps, transactions)))
+
+    def is_busy(self, slot: Slot) -> bool:
+        """Say whether *slot* belongs to a burst."""
+        return ((slot - FIRST) * self.slot_s) % BURST_EVERY_S < BURST_S
 
     def head(self) -> Slot:
         """Return the newest slot."""
-        return Slot(FIRST + HISTORY + int((time.monotonic() - self._start_s) / SLOT_S))
+        return self._newest(0.0)
+
+    def final_head(self) -> Slot:
+        """Return the newest slot that is final."""
+        return self._newest(self.finality_s)
+
+    def _newest(self, age_s: float) -> Slot:
+        """Return the newest slot of at least this age."""
+        since_s = time.monotonic() - self._start_s - age_s
+        return Slot(FIRST + HISTORY + math.floor(since_s / self.slot_s))
 
     def wait_s(self, slot: Slot) -> float:
         """Return for how long *slot* is not there yet."""
-        return self._start_s + (slot - FIRST - HISTORY) * SLOT_S - time.monotonic()
+        return self._start_s + (slot - FIRST - HISTORY) * self.slot_s - time.monotonic()
 
     def block_time(self, slot: Slot) -> int:
         """Return when *slot* was made, in Unix seconds."""
         age_s = -self.wait_s(slot)
-        since_s = max(0, FIRST + HISTORY - slot) * (MINUTE_S - SLOT_S)
+        since_s = max(0, FIRST + HISTORY - slot) * (MINUTE_S - self.slot_s)
         return int(SystemClock().now() / 1_000 - age_s - since_s)
 
     def newcomer(self, slot: Slot) -> str:
         """Return the trade of a new mint in *slot* as JSON, "" if there is none."""
-        before, after = (int(each * NEW_MINTS_A_DAY * SLOT_S / DAY_S) for each in (slot - 1, slot))
+        before, after = (
+            int(each * NEW_MINTS_A_DAY * self.slot_s / DAY_S) for each in (slot - 1, slot)
+        )
         if before == after:
             return ""
         return self._newcomer.replace(
@@ -80,7 +112,7 @@ class Chain:
         self.sent_at_s.setdefault(slot, time.monotonic())
 
 
-def _trade_of_one_mint(transactions: list[dict[str, Any]]) -> tuple[str, str]:
+def _trade_of_one_mint(transactions: list[Entry]) -> tuple[str, str]:
     """Return a trade that is read as one of another mint where its mint's name is replaced."""
     new = b58encode(sha256(b"a new mint").digest()).decode()
     for entry in transactions:
@@ -93,7 +125,7 @@ def _trade_of_one_mint(transactions: list[dict[str, Any]]) -> tuple[str, str]:
     raise AssertionError("expected a swap whose mint can be replaced")
 
 
-def _mints(entry: dict[str, Any]) -> Iterator[str]:
+def _mints(entry: Entry) -> Iterator[str]:
     for balance in entry["meta"]["postTokenBalances"] or ():
         if balance["mint"] != WSOL:
             yield balance["mint"]
@@ -104,10 +136,19 @@ def _swaps(entries: Iterable[str]) -> list[Swap]:
     return decode_block(JsonTransactions(raw)).swaps
 
 
-def _fill(transactions: list[dict[str, Any]]) -> None:
-    """Give each transaction log lines until a block has its size."""
+def _without_votes(block: bytes) -> list[Entry]:
+    """Return the transactions of *block* that are no votes: blocks after Alpenglow have none."""
+    return [
+        entry
+        for entry in json.loads(block)["transactions"]
+        if VOTE not in entry["transaction"]["message"]["accountKeys"]
+    ]
+
+
+def _fill(transactions: list[Entry]) -> None:
+    """Give each transaction log lines until all have the size of mainnet's."""
     random, size = Random(1), len(json.dumps(transactions, separators=(",", ":")))
-    lines = (BLOCK_BYTES - size) // 100 // len(transactions)
+    lines = max(0, TRANSACTION_BYTES - size // len(transactions)) // 100
     for entry in transactions:
         program = entry["transaction"]["message"]["accountKeys"][-1]
         for _ in range(lines):

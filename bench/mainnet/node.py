@@ -1,16 +1,32 @@
-"""A node at the load of mainnet, by JSON-RPC and by gRPC: `node PORT STREAM_PORT DELAY_MS`."""
+"""A node at the load of mainnet, by JSON-RPC and by gRPC.
+
+`node PORT STREAM_PORT DELAY_MS SLOT_MS FINALITY_MS`
+"""
 
 import asyncio
 import json
 import sys
 import zlib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bench.mainnet.chain import FINAL_LAG, FIRST, GENESIS, Chain
+from bench.mainnet.chain import FIRST, GENESIS, Chain, Entry
 from bench.mainnet.stream import stream
 from mintscope.base.primitives import Slot
 
 GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+SAMPLE_S: Final = 60
+KNOWN_BLOCKS: Final = 150
+ALPENGLOW_S_MAX: Final = 1.0  # finality of a cluster before it takes longer
+
+
+class Shared:
+    """What blocks of one kind share, as text and packed."""
+
+    def __init__(self, transactions: Sequence[Entry]) -> None:
+        text = json.dumps(transactions, separators=(",", ":"))
+        self.text = text[1:].encode()  # without the bracket that opens it
+        self.packed = _deflated(self.text, zlib.Z_FULL_FLUSH)
 
 
 class Node:
@@ -18,9 +34,7 @@ class Node:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        text = json.dumps(chain.transactions, separators=(",", ":"))
-        self._text = text[1:].encode()  # without the bracket that opens it
-        self._packed = _deflated(self._text, zlib.Z_FULL_FLUSH)
+        self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
         self._end = _deflated(b"}}", zlib.Z_FINISH)
 
     def answer(self, method: str, params: list[Any]) -> tuple[bytes, bool]:
@@ -29,17 +43,34 @@ class Node:
             case "getBlock":
                 return self._block(Slot(params[0]), params[1]["transactionDetails"])
             case "getSlot":
-                lag = FINAL_LAG if params[0]["commitment"] == "finalized" else 0
-                result: object = self._chain.head() - lag
+                result: object = self._head(params[0])
+            case "getLatestBlockhash":
+                slot = self._head(params[0])
+                known = {
+                    "blockhash": f"h{slot}",
+                    "lastValidBlockHeight": slot - FIRST + KNOWN_BLOCKS,
+                }
+                result = {"context": {"slot": slot}, "value": known}
+            case "getMultipleAccounts":
+                result = {"context": {"slot": self._chain.head()}, "value": [None] * len(params[0])}
             case "getBlocks":
                 result = list(range(params[0], min(params[1], self._chain.head()) + 1))
             case "getFirstAvailableBlock":
                 result = FIRST
+            case "getRecentPerformanceSamples":
+                slots = round(SAMPLE_S / self._chain.slot_s)
+                result = [{"numSlots": slots, "samplePeriodSecs": SAMPLE_S}]
+            case "getAgGenesisCert":
+                result = {"slot": FIRST} if self._chain.finality_s < ALPENGLOW_S_MAX else None
             case "bench_confirmed":
                 result = self._chain.sent_at_s
             case _:
                 result = GENESIS
         return json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode(), False
+
+    def _head(self, config: Mapping[str, Any]) -> Slot:
+        is_final = config["commitment"] == "finalized"
+        return self._chain.final_head() if is_final else self._chain.head()
 
     def _block(self, slot: Slot, details: str) -> tuple[bytes, bool]:
         if slot > self._chain.head():
@@ -50,11 +81,12 @@ class Node:
         )
         if details == "none":
             return f"{header}}}}}".encode(), False
+        shared = self._busy if self._chain.is_busy(slot) else self._calm
         newcomer = self._chain.newcomer(slot)
         own = f'{header},"transactions":[{newcomer}{"," if newcomer else ""}'.encode()
-        body = _deflated(own, zlib.Z_FULL_FLUSH) + self._packed + self._end
-        crc = zlib.crc32(b"}}", zlib.crc32(self._text, zlib.crc32(own)))
-        size = len(own) + len(self._text) + 2
+        body = _deflated(own, zlib.Z_FULL_FLUSH) + shared.packed + self._end
+        crc = zlib.crc32(b"}}", zlib.crc32(shared.text, zlib.crc32(own)))
+        size = len(own) + len(shared.text) + 2
         return GZIP_HEAD + body + crc.to_bytes(4, "little") + size.to_bytes(4, "little"), True
 
 
@@ -63,15 +95,14 @@ def _deflated(text: bytes, mode: int) -> bytes:
     return packing.compress(text) + packing.flush(mode)
 
 
-async def serve(port: int, stream_port: int, delay_s: float) -> None:
-    chain = Chain()
+async def serve(port: int, stream_port: int, delay_s: float, chain: Chain) -> None:
     node = Node(chain)
-    packed_block, _ = node.answer("getBlock", [FIRST, {"transactionDetails": "full"}])
-    size = int.from_bytes(packed_block[-4:], "little")  # gzip ends with it (RFC 1952)
-    print(
-        f"a block: {len(chain.transactions)} transactions, {chain.swaps} swaps,"
-        f" {size / 1e6:.1f} MB, {len(packed_block) / 1e6:.1f} MB packed"
-    )
+    for name, transactions in (("calm", chain.calm), ("busy", chain.busy)):
+        shared = Shared(transactions)
+        print(
+            f"a {name} block: {len(transactions)} transactions, {chain.swaps(transactions)} swaps,"
+            f" {len(shared.text) / 1e6:.1f} MB, {len(shared.packed) / 1e6:.1f} MB packed"
+        )
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -96,4 +127,6 @@ async def serve(port: int, stream_port: int, delay_s: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) / 1_000))
+    own_port, stream_port = map(int, sys.argv[1:3])
+    delay_s, slot_s, finality_s = (float(each) / 1_000 for each in sys.argv[3:])
+    asyncio.run(serve(own_port, stream_port, delay_s, Chain(slot_s, finality_s)))

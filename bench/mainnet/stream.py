@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
 
-from bench.mainnet.chain import FINAL_LAG, FIRST, Chain
+from bench.mainnet.chain import FIRST, Chain, Entry
 from mintscope.base.primitives import Slot
 from mintscope.base.yellowstone import geyser_pb2
 from mintscope.core.dex.token_accounts import SPL, SPL_2022
@@ -25,8 +25,7 @@ class Stream:
     def __init__(self, chain: Chain, delay_s: float) -> None:
         self._chain = chain
         self._delay_s = delay_s
-        touching = (entry for entry in chain.transactions if _touches(entry))
-        self._shared = [_info(entry, at) for at, entry in enumerate(touching)]
+        self._calm, self._busy = _infos(chain.calm), _infos(chain.busy)
 
     async def subscribe(
         self, requests: AsyncIterator[Request], _: Context
@@ -35,38 +34,51 @@ class Stream:
         request = await anext(requests)
         (name,) = request.blocks
         slot = Slot(request.from_slot) if request.HasField("from_slot") else self._chain.head()
+        final = slot
         while True:
-            await asyncio.sleep(max(0.0, self._chain.wait_s(slot) + self._delay_s / 2))
+            block_s = self._chain.wait_s(slot)
+            final_s = self._chain.wait_s(final) + self._chain.finality_s
+            await asyncio.sleep(max(0.0, min(block_s, final_s) + self._delay_s / 2))
+            if final < slot and final_s < block_s:
+                yield _status(final, geyser_pb2.SLOT_FINALIZED)
+                final = Slot(final + 1)
+                continue
             yield _status(slot, geyser_pb2.SLOT_CREATED_BANK)
             yield Update(filters=[name], block=self._block(slot))
             self._chain.note_sent(slot)
             yield _status(slot, geyser_pb2.SLOT_CONFIRMED)
-            yield _status(Slot(slot - FINAL_LAG), geyser_pb2.SLOT_FINALIZED)
             slot = Slot(slot + 1)
 
     def _block(self, slot: Slot) -> geyser_pb2.SubscribeUpdateBlock:
+        shared = self._busy if self._chain.is_busy(slot) else self._calm
         newcomer = self._chain.newcomer(slot)
-        new = [_info(json.loads(newcomer), len(self._shared))] if newcomer else []
+        new = [_info(json.loads(newcomer), len(shared))] if newcomer else []
         block = geyser_pb2.SubscribeUpdateBlock(
             slot=slot,
             blockhash=f"h{slot}",
             parent_slot=slot - 1,
             parent_blockhash=f"h{slot - 1}",
-            transactions=[*self._shared, *new],
-            executed_transaction_count=len(self._chain.transactions) + len(new),
+            transactions=[*shared, *new],
+            executed_transaction_count=len(shared) + len(new),
         )
         block.block_time.timestamp = self._chain.block_time(slot)
         block.block_height.block_height = slot - FIRST
         return block
 
 
-def _info(entry: dict[str, Any], at: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:
+def _infos(transactions: Sequence[Entry]) -> list[geyser_pb2.SubscribeUpdateTransactionInfo]:
+    """Return those of *transactions* that the filter lets through."""
+    touching = (entry for entry in transactions if _touches(entry))
+    return [_info(entry, at) for at, entry in enumerate(touching)]
+
+
+def _info(entry: Entry, at: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:
     info = to_protobuf(entry, at)
     info.meta.log_messages.extend(entry["meta"]["logMessages"])
     return info
 
 
-def _touches(entry: dict[str, Any]) -> bool:
+def _touches(entry: Entry) -> bool:
     loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
     named = (entry["transaction"]["message"]["accountKeys"], loaded["writable"], loaded["readonly"])
     return any({SPL, SPL_2022} & set(addresses) for addresses in named)
