@@ -23,10 +23,10 @@ from bench.turns import spread, take_turns
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.market.swap import Swap
 from mintscope.edges.sources.json_transactions import (
-    NOTHING_CALLED,
     SEARCH_MAX,
     JsonTransaction,
     JsonTransactions,
+    may_hold_swap,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,7 +79,7 @@ def parse(raws: Sequence[msgspec.Raw]) -> None:
 def parse_block(block: bytes) -> None:
     """Find the transactions of a block that can hold a swap, and parse those."""
     raws = BLOCK.decode(block).transactions
-    parse([raw for raw in raws if len(raw) > SEARCH_MAX or NOTHING_CALLED.search(raw) is None])
+    parse([raw for raw in raws if len(raw) > SEARCH_MAX or may_hold_swap(bytes(raw))])
 
 
 def run() -> list[Figure]:
