@@ -90,7 +90,7 @@ async def test_indicators_are_those_of_one_continuous_series(market: Market) -> 
     assert report.data_span.candle_counts.h1 == 340
     assert report.data_span.candle_counts.m1 == 40
     assert report.price.usd == price(39)
-    assert report.data_span.from_ == START - 300 * H1
+    assert report.data_span.from_ == START
 
 
 async def test_own_candles_are_never_replaced_and_imported_ones_are_marked(

@@ -79,7 +79,7 @@ class CandleTotals(msgspec.Struct, frozen=True):
 class SpanOfData(
     msgspec.Struct, frozen=True, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """Unix seconds: start of the first candle, block time of the last applied slot."""
+    """Unix seconds: start of the first m1 candle, block time of the last applied slot."""
 
     from_: int
     to: int

@@ -94,16 +94,12 @@ def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
     return found
 
 
-def continued(state: bytes, timeframe: Timeframe, candles: Sequence[tuple[UnixS, float]]) -> bytes:
+def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:
     """Return *state* with the accumulators of *timeframe* as of one series of candles.
 
-    The span of the data begins with the first of them, if that is earlier.
-
-    candles   bucket and close of every candle, imported and own, oldest first; the newest is open
+    closes   of every candle, imported and own, oldest first; the newest is still open
     """
     record = read_state(state)
-    record["first"] = min(int(record["first"][0]), candles[0][0])
-    closes = [close for _, close in candles]
     frame = record["frames"][0][list(Timeframe).index(timeframe)]
     acc = np.zeros(ACC)
     for closed, close in enumerate(closes[:-1]):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from mintscope.base.primitives import Mint, UnixS
+from mintscope.base.primitives import Mint
 from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.history.imports import (
     CannotImport,
@@ -121,8 +121,8 @@ def join_imported(db: Database) -> Mint | None:
     timeframe = Timeframe(name)
     if _is_whole(db, mint_id, timeframe, state):
         db.execute(TAKE, {"mint": mint_id, "timeframe": timeframe})
-        candles = [(UnixS(at), close) for at, close in db.execute(CLOSES, (mint_id, timeframe))]
-        whole = continued(state, timeframe, candles)
+        closes = [close for _, close in db.execute(CLOSES, (mint_id, timeframe))]
+        whole = continued(state, timeframe, closes)
         add_waypoints(db, mint_id, timeframe)
         db.execute("UPDATE state SET state = ? WHERE mint = ?", (whole, mint_id))
         for kind in ("untrack", "track"):
