@@ -91,9 +91,10 @@ async def test_the_guide_names_every_operation(listed: SellingApi) -> None:
     for each in operations(listed):
         assert f"`{each.method} {each.path}{'`' if each.query is None else '?'}" in text
         assert each.description in text
-    assert "/candles?tf=d1|h1|h4|m1|m15|m5&from=&to=&limit=&cursor=&fill=none|previous`" in text
+    candles = "/candles?tf=d1|h1|h4|m1|m15|m5&from=&to=&limit=&cursor=&candles=all|closed"
+    assert f"{candles}&fill=none|previous`" in text
     assert "/v1/credits/purchase?bundle=10|50|100|500`" in text
-    assert 'Body: `{"mints":["So11111111111111111111111111111111111111112"]}`' in text
+    assert 'Body: `{"mints":["So11111111111111111111111111111111111111112"],"candles":' in text
     assert skill.startswith("---\nname: mintscope\ndescription: ")
     assert skill.endswith(text)
     assert text.count("```") % 2 == 0

@@ -139,7 +139,6 @@ WhichCandles: TypeAlias = Annotated[
     msgspec.Meta(
         description="Whether indicators include the candle that is still open. With closed they do"
         " not, so that a value never changes later.",
-        examples=["closed"],
     ),
 ]
 IsPartial: TypeAlias = Annotated[
@@ -147,12 +146,11 @@ IsPartial: TypeAlias = Annotated[
     msgspec.Meta(
         description="Whether to return a report from the first priced swap on, with null for each"
         " indicator that needs more candles, instead of INSUFFICIENT_DATA.",
-        examples=[True],
     ),
 ]
 
 
-class ReportQuery(Wire):
+class ReportQuery(Wire, kw_only=True):
     """Query of GET /v1/token/{tokenAddress}."""
 
     candles: WhichCandles = "all"

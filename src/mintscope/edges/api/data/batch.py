@@ -35,7 +35,7 @@ NOT_TRACKED: Final = {
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
-class BatchRequest(ReportQuery, forbid_unknown_fields=True, kw_only=True):
+class BatchRequest(ReportQuery, forbid_unknown_fields=True):
     """Body of POST /v1/tokens/batch: which reports are wanted."""
 
     mints: Annotated[

@@ -11,7 +11,7 @@ from mintscope.edges.api.wire import ReportQuery, Wire
 from mintscope.edges.server.streams.stream import End
 
 
-class StreamQuery(ReportQuery, kw_only=True):
+class StreamQuery(ReportQuery):
     """Query of GET /v1/stream."""
 
     mints: Annotated[
