@@ -32,12 +32,14 @@ from support.scenes.payments.payment_world import selling
 from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
-KILLS = 300 if FULL else 30
+KILLS = 300 if FULL else 20
 BUYERS, SPENDERS, THIEVES = 8, 16, 16
 SETTLE_S = 2.0  # for the last transactions to land; slots are short here
 REQUEST_S = 10
 MISTAKEN_STORMS_MAX = 24
 MISTAKEN_KILLS = 3
+# Reverted payments are rare in a short storm: to find the third takes minutes now and then.
+MISTAKES = ["SendsFirst", "UnknownIsFailed", *(["TrustsEverybody"] if FULL else [])]
 
 
 @dataclass
@@ -238,7 +240,7 @@ async def test_nothing_paid_is_lost_to_kill_9(
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mistake", ["SendsFirst", "UnknownIsFailed", "TrustsEverybody"])
+@pytest.mark.parametrize("mistake", MISTAKES)
 async def test_the_storm_finds_a_mistake(tmp_path: Path, mistake: str) -> None:
     """A short storm is chance: what one of them may miss, several do not."""
     for number in range(MISTAKEN_STORMS_MAX):
