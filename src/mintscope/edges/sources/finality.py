@@ -17,7 +17,7 @@ from mintscope.edges.sources.wire import Absence
 EVERY_S: Final = 1.0  # where finality takes seconds: it is a question to the node each time
 FAST_EVERY_S: Final = 0.3  # where it takes less: what waits for it waits for us
 EVERY_BLOCKS: Final = 200
-MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates once
+MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates once, and a node is exchanged seldom
 
 
 Settled: TypeAlias = tuple[Position | None, Position | None]
@@ -40,9 +40,11 @@ FATES: Final[Mapping[Absence, Fate]] = {
 
 
 async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
-    """Ask *rpc* whether the cluster is on Alpenglow, now and then until it is, for a metric."""
-    alpenglow = None
-    while not alpenglow:
+    """Ask *rpc* for ever, every MIGRATION_EVERY_S, whether the cluster is on Alpenglow.
+
+    The answer is shown by a metric.
+    """
+    while True:
         alpenglow = await rpc.alpenglow()
         ALPENGLOW.set(-1 if alpenglow is None else int(alpenglow))
         await sleep(MIGRATION_EVERY_S)
