@@ -7,6 +7,7 @@ same figure on the recorded ones, where they are at hand, comes out higher in ms
 
 import gzip
 import json
+from functools import lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -61,6 +62,23 @@ def recorded() -> Sample | None:
 
 def made(seed: int = 1, *, dex: int = DEX) -> Sample:
     """Return those of the project's own chain, *dex* of them trades that succeed."""
+    kinds = entries_by_kind(seed)
+    random = Random(seed)
+    trades = random.sample(kinds["dex"], dex)
+    mixed = [
+        *random.choices(kinds["vote"], k=VOTES + DEX - dex),
+        *trades,
+        *(_failed(entry) for entry in random.sample(kinds["dex"], FAILED)),
+        *random.choices(kinds["other"], k=OTHERS),
+    ]
+    random.shuffle(mixed)
+    block_text = msgspec.json.encode({"transactions": mixed})
+    return Sample(MADE, [msgspec.json.encode(entry) for entry in trades], block_text)
+
+
+@lru_cache(maxsize=1)  # blocks of several sizes are made of one chain
+def entries_by_kind(seed: int) -> dict[str, list[Any]]:
+    """Return the transactions of the chain of *seed*: votes, those with a DEX, and others."""
     chain = Devchain(
         seed=seed,
         now=NOW,
@@ -76,17 +94,7 @@ def made(seed: int = 1, *, dex: int = DEX) -> Sample:
         assert block is not None
         for entry in chain.entries(block):
             kinds[_kind(entry)].append(entry)
-    random = Random(seed)
-    trades = random.sample(kinds["dex"], dex)
-    mixed = [
-        *random.choices(kinds["vote"], k=VOTES + DEX - dex),
-        *trades,
-        *(_failed(entry) for entry in random.sample(kinds["dex"], FAILED)),
-        *random.choices(kinds["other"], k=OTHERS),
-    ]
-    random.shuffle(mixed)
-    block_text = msgspec.json.encode({"transactions": mixed})
-    return Sample(MADE, [msgspec.json.encode(entry) for entry in trades], block_text)
+    return kinds
 
 
 def _kind(entry: dict[str, Any]) -> str:

@@ -70,8 +70,12 @@ class Chain:
         return len(_swaps(map(json.dumps, transactions)))
 
     def is_busy(self, slot: Slot) -> bool:
-        """Say whether *slot* belongs to a burst."""
+        """Return whether *slot* is part of a burst."""
         return ((slot - FIRST) * self.slot_s) % BURST_EVERY_S < BURST_S
+
+    def transactions(self, slot: Slot) -> Sequence[Entry]:
+        """Return the transactions of *slot*, without that of a new mint."""
+        return self.busy if self.is_busy(slot) else self.calm
 
     def head(self) -> Slot:
         """Return the newest slot."""

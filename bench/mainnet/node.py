@@ -21,7 +21,7 @@ ALPENGLOW_S_MAX: Final = 1.0  # finality of a cluster before it takes longer
 
 
 class Shared:
-    """What blocks of one kind share, as text and packed."""
+    """The transactions that are in each block of one kind, as text and packed."""
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         text = json.dumps(transactions, separators=(",", ":"))
@@ -34,7 +34,7 @@ class Node:
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
+        self.calm, self.busy = Shared(chain.calm), Shared(chain.busy)
         self._end = _deflated(b"}}", zlib.Z_FINISH)
 
     def answer(self, method: str, params: list[Any]) -> tuple[bytes, bool]:
@@ -81,7 +81,7 @@ class Node:
         )
         if details == "none":
             return f"{header}}}}}".encode(), False
-        shared = self._busy if self._chain.is_busy(slot) else self._calm
+        shared = self.busy if self._chain.is_busy(slot) else self.calm
         newcomer = self._chain.newcomer(slot)
         own = f'{header},"transactions":[{newcomer}{"," if newcomer else ""}'.encode()
         body = _deflated(own, zlib.Z_FULL_FLUSH) + shared.packed + self._end
@@ -97,8 +97,10 @@ def _deflated(text: bytes, mode: int) -> bytes:
 
 async def serve(port: int, stream_port: int, delay_s: float, chain: Chain) -> None:
     node = Node(chain)
-    for name, transactions in (("calm", chain.calm), ("busy", chain.busy)):
-        shared = Shared(transactions)
+    for name, transactions, shared in (
+        ("calm", chain.calm, node.calm),
+        ("busy", chain.busy, node.busy),
+    ):
         print(
             f"a {name} block: {len(transactions)} transactions, {chain.swaps(transactions)} swaps,"
             f" {len(shared.text) / 1e6:.1f} MB, {len(shared.packed) / 1e6:.1f} MB packed"

@@ -59,7 +59,7 @@ class Stream:
             parent_slot=slot - 1,
             parent_blockhash=f"h{slot - 1}",
             transactions=[*shared, *new],
-            executed_transaction_count=len(shared) + len(new),
+            executed_transaction_count=len(self._chain.transactions(slot)) + len(new),
         )
         block.block_time.timestamp = self._chain.block_time(slot)
         block.block_height.block_height = slot - FIRST

@@ -233,7 +233,7 @@ async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
 
 @pytest.mark.parametrize(
     ("read", "number"),
-    [(read_at_once, 0), (read_at_once, 2), (read_cut_off, 1)],
+    [(read_at_once, 0), (read_at_once, 1), (read_at_once, 2), (read_cut_off, 1)],
 )
 async def test_it_is_bit_identical(
     read: Callable[[Devchain, Path, Mint], Awaitable[None]],
