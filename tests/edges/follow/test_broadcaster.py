@@ -16,11 +16,17 @@ from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.report import PLAIN, ReportKind, token_report
-from mintscope.edges.follow.broadcaster import PAUSE_S, TOLD_IN_A_TURN, Broadcaster
+from mintscope.edges.follow.broadcaster import (
+    PAUSE_S,
+    RENEWED_IN_A_TURN,
+    TOLD_IN_A_TURN,
+    Broadcaster,
+)
 from mintscope.edges.follow.follower import Follower
 from support.fakes.log import FakeLog
 from support.oracles.merging import merged
 from support.scenes.live_market import TRADED, trade, traded_log
+from support.scenes.made_transactions import address
 
 NOW_S = 1_750_000_000
 CLOSED = ReportKind(is_closed=True)
@@ -135,6 +141,32 @@ async def test_closed_candles_are_told_as_their_minute_ends_without_a_swap(scene
     assert closed.reports[TRADED[0]]["indicators"]["m1"] != before
     assert closed.reports == {TRADED[0]: scene.expected(TRADED[0], CLOSED)}
     assert plain.names == ["event: snapshot"]
+
+
+async def test_many_mints_whose_candles_close_are_told_in_turns() -> None:
+    mints = [Mint(address(f"mint {number}")) for number in range(2 * RENEWED_IN_A_TURN + 20)]
+    log, clock = FakeLog(), ManualClock(UnixMs(NOW_S * 1000))
+    for mint in mints:
+        log.track(mint)
+    for minute in range(12):
+        trade(log, *mints, at_s=NOW_S - 60 * (11 - minute))
+    market = LiveMarket(len(mints))
+    follower = Follower(log, market, clock)
+    scene = Scene(log, clock, follower, Broadcaster(follower, market, clock))
+    await follower.catch_up()
+    closed = Told(CLOSED)
+    await scene.broadcaster.prepare(mints, None, CLOSED)
+    scene.broadcaster.join(closed, mints)
+    await scene.settle()
+    before = len(closed.names)
+
+    log.append((log.tip_at(log.seq).slot or 0) + 1, NOW_S + 60)
+    clock.advance(int(PAUSE_S * 1000))
+    await follower.catch_up()
+    assert len(closed.names) == before + RENEWED_IN_A_TURN
+    await scene.settle()
+    assert len(closed.names) == before + len(mints)
+    assert closed.reports == {mint: scene.expected(mint, CLOSED) for mint in mints}
 
 
 async def test_an_event_is_encoded_once_and_told_to_all_in_turns(scene: Scene) -> None:
