@@ -1,7 +1,7 @@
 """How far a chain's finality is behind what is confirmed, measured from what its node says.
 
 Before Alpenglow a block was final 32 slots after it; since then a slot or two after.  So neither a
-date nor a version tells how long to wait: whatever waits for finality asks a `FinalityMeter`.
+date nor a version tells how long to wait: all that waits for finality asks a `FinalityMeter`.
 """
 
 from collections import deque
@@ -29,12 +29,12 @@ class Behind(msgspec.Struct, frozen=True):
 
     @property
     def is_fast(self) -> bool:
-        """Whether it is worth to hurry with what waits for finality."""
+        """Whether finality follows within seconds, so that what waits for it hurries."""
         return self.seconds <= FAST_S
 
 
 class Finality(msgspec.Struct, frozen=True):
-    """What a node says of finality.
+    """The finality of a cluster, as one node answers.
 
     alpenglow   the cluster has migrated to Alpenglow; None: the node cannot tell
     behind      None until it was measured

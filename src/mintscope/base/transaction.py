@@ -61,7 +61,7 @@ class TokenBalance(NodeRecord):
 
 
 class Effects(NodeRecord):
-    """What few transactions need of their outcome.
+    """The parts of an outcome that only a few transactions need.
 
     pre_balances, post_balances   lamports of each key before and after; empty if not recorded
     log_messages                  lines of the log; None or empty if not recorded

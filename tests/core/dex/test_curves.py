@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.base.yellowstone import geyser_pb2
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded, QuarantineReason
+from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.edges.sources.geyser.transactions import read_info
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
@@ -268,32 +268,7 @@ def test_without_recorded_lamports_a_sale_is_quarantined() -> None:
 def test_protobuf_gives_the_same_swap() -> None:
     scene = Scene(MOONIT)
     scene.sell(700, 321)
-    entry = scene.tx().entry()
-    message, meta = entry["transaction"]["message"], entry["meta"]
-    info = geyser_pb2.SubscribeUpdateTransactionInfo(signature=bytes(64), index=3)
-    info.transaction.message.header.num_required_signatures = 1
-    info.transaction.message.account_keys.extend(unb58(key) for key in message["accountKeys"])
-    for one in message["instructions"]:
-        info.transaction.message.instructions.add(
-            program_id_index=one["programIdIndex"],
-            accounts=bytes(one["accounts"]),
-            data=unb58(one["data"]),
-        )
-    for group in meta["innerInstructions"]:
-        added = info.meta.inner_instructions.add(index=group["index"])
-        for one in group["instructions"]:
-            added.instructions.add(
-                program_id_index=one["programIdIndex"],
-                accounts=bytes(one["accounts"]),
-                data=unb58(one["data"]),
-                stack_height=one["stackHeight"],
-            )
-    info.meta.pre_balances.extend(meta["preBalances"])
-    info.meta.post_balances.extend(meta["postBalances"])
-    for balance in meta["postTokenBalances"]:
-        info.meta.post_token_balances.add(
-            account_index=balance["accountIndex"], mint=balance["mint"], owner=balance["owner"]
-        )
+    info = to_protobuf(scene.tx().entry(), 3)
     read = read_info(info)
     assert read is not None
 

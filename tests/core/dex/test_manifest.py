@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.base.yellowstone import geyser_pb2
 from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.outcome import Decoded, QuarantineReason
+from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.edges.sources.geyser.transactions import read_info
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from support.scenes.json_transactions import decode_transaction
@@ -170,16 +170,7 @@ def test_without_a_log_nothing_is_known_of_fills() -> None:
 
 def test_protobuf_gives_the_same_swap() -> None:
     made = tx(batch_update(), log=ran(MANIFEST, fill_log((9, True, 500, 70))))
-    message = made.entry()["transaction"]["message"]
-    info = geyser_pb2.SubscribeUpdateTransactionInfo(signature=bytes(64), index=3)
-    info.transaction.message.header.num_required_signatures = 1
-    info.transaction.message.account_keys.extend(unb58(key) for key in message["accountKeys"])
-    for one in message["instructions"]:
-        info.transaction.message.instructions.add(
-            program_id_index=one["programIdIndex"],
-            accounts=bytes(one["accounts"]),
-            data=unb58(one["data"]),
-        )
+    info = to_protobuf(made.entry(), 3)
     info.meta.log_messages.extend(made.log or [])
     read = read_info(info)
     assert read is not None

@@ -17,7 +17,7 @@ Not exchanges
     Orders, airdrops, loans    one mint moves, or no owner both gains and pays
     Trades between two people  both sides signed
 
-An exchange may pay another than who paid for it, if one of the two signed.
+An exchange may pay out to another party than the one that paid, if one of the two signed.
 
 Directly below a router of the table a call is believed with less: what moved in programs that it
 called counts, too, and the trader's side alone decides if no owner stands on the other.
@@ -241,7 +241,7 @@ def _sides(
 def _paid_to_another(
     exchanges: dict[str, Exchange], moved: list[Move], token_accounts: TokenAccounts
 ) -> tuple[str, str] | None:
-    """Return who traded and who owns the vaults if one party paid and another got.
+    """Return the trader and the owner of the vaults if one party paid and another received.
 
     One of the two signed, and neither has another part in the call.  None unless one owner, who
     did not sign, exchanged, each mint with one other party.
@@ -254,7 +254,8 @@ def _paid_to_another(
     takers = {target for source, target, mint, *_ in moved if mint == paid and source == owner}
     if owner in signers or len(givers) != 1 or len(takers) != 1:
         return None
-    giver, taker = *givers, *takers
+    (giver,) = givers
+    (taker,) = takers
     if flow_of(moved, (giver,)).keys() != {received} or flow_of(moved, (taker,)).keys() != {paid}:
         return None
     return next(((party, owner) for party in (giver, taker) if party in signers), None)

@@ -1,7 +1,8 @@
-"""Routers and trading bots by name, for those who read of them.
+"""Names of routers and trading bots, for people.
 
-No call is read by this list: what these programs call is read as everywhere. They appear by address
-where they exchange tokens themselves, as every program that is not in the table does.
+No call is read by this list: the calls that these programs make are read as everywhere.  A program
+of it that exchanges tokens itself is reported by its address, as every program that is not in the
+table is.
 """
 
 from typing import Final
@@ -22,6 +23,6 @@ ROUTERS: Final = {
 
 
 def named(program: str) -> str:
-    """Return the address, behind the name of the router if it is one that has a name here."""
+    """Return *program*, an address, in brackets behind the name of the router if it has one."""
     name = ROUTERS.get(program)
     return program if name is None else f"{name} ({program})"

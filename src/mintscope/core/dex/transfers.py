@@ -338,7 +338,7 @@ def _largest(amounts: dict[int, int], token_accounts: TokenAccounts) -> str | No
 
 
 def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
-    """Return what moved under *call*, which `moves` has read before, so that all is in its form."""
+    """Return the transfers under *call*, which `moves` has read before: all are well-formed."""
     found: list[Flow] = []
     for token in call.tokens:
         data = data_of(token)

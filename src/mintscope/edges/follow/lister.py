@@ -40,8 +40,8 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 class NextFold:
     """Waits until the list is to be brought to where the fold stands; call it between two looks.
 
-    It looks at what this process knows anyway of the market, and the store is asked only for what
-    was folded: where finality takes seconds, every *refresh_s* and no more.
+    It looks at the slots that this process knows of anyway, and the store is asked only if one was
+    folded.  If finality takes longer than some seconds, it is asked every *refresh_s*.
     """
 
     def __init__(

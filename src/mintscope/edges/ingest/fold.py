@@ -24,7 +24,7 @@ from mintscope.core.market.store import (
 SLOTS_MIN: Final = 25  # that wait for each other: what they share is written once
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
-FAST_WAIT: Final = 0.5  # of what finality takes, where that is less than seconds
+FAST_WAIT: Final = 0.5  # of the time that finality takes, if that is a few seconds at most
 COST_SHARE: Final = 0.2  # of the time, at most, that small batches take
 STEP_S: Final = 0.02  # after each append
 LATE_SHARE: Final = 0.75  # of the time of a slot, where almost too many wait
@@ -39,7 +39,7 @@ MeasuredFinality: TypeAlias = Callable[[], Behind | None]
 
 
 def not_measured() -> None:
-    """Return what is known of a finality that is not measured."""
+    """Return None: the finality of this source is not measured."""
 
 
 class FinalFold:
@@ -59,7 +59,7 @@ class FinalFold:
 
         mints_max   a batch ends with the slot in which it has touched so many
         pace        returns that of the chain, None if it is not known
-        finality    returns how soon the chain is final: where that is fast, so is the fold
+        finality    returns how far finality is behind; the fold is as fast if that is seconds
         """
         self._store = store
         self._mints_max = mints_max

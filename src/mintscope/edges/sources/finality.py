@@ -14,8 +14,8 @@ from mintscope.edges.sources.rpc import Commitment, Missing, Rpc
 from mintscope.edges.sources.throttle import Sleep
 from mintscope.edges.sources.wire import Absence
 
-EVERY_S: Final = 1.0  # where finality takes seconds: it is a question to the node each time
-FAST_EVERY_S: Final = 0.3  # where it takes less: what waits for it waits for us
+EVERY_S: Final = 1.0  # if finality takes seconds: each time is a question to the node
+FAST_EVERY_S: Final = 0.3  # if it takes less
 EVERY_BLOCKS: Final = 200
 MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates once, and a node is exchanged seldom
 
@@ -88,7 +88,7 @@ class Finality:
         self._meter.note_confirmed(slot, self._clock.monotonic_s())
 
     def due_in_s(self) -> float:
-        """Return for how long there is no need to `advance`, 0 where it is time."""
+        """Return for how many seconds there is no need to `advance`, 0 if it is time."""
         if self._undecided >= EVERY_BLOCKS:
             return 0.0
         behind = self._meter.behind

@@ -16,5 +16,5 @@ class ListsConfig(Section):
     limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     """Length of that window."""
     refresh_s: values.Seconds = 2.0
-    """The list is brought up to date this often, and at once where finality follows within seconds
-    and something was folded."""
+    """The list is brought up to date this often, and at once if something was folded and finality
+    follows within seconds."""

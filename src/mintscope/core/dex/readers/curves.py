@@ -107,12 +107,15 @@ def _sent(instruction: Instruction, account: int) -> int:
     accounts = instruction.accounts
     kind = data[:LAMPORTS_AT]
     if kind in (CREATE, TRANSFER):
-        at, target = LAMPORTS_AT, 1
+        at = LAMPORTS_AT
+        target = 1
     elif kind == CREATE_SEEDED:  # after the base and the seed, whose length is a u64
         size = int.from_bytes(data[36:44], "little")
-        at, target = 44 + size, 1
+        at = 44 + size
+        target = 1
     elif kind == TRANSFER_SEEDED:  # the base stands between
-        at, target = LAMPORTS_AT, 2
+        at = LAMPORTS_AT
+        target = 2
     else:
         return 0
     if len(data) < at + 8 or len(accounts) <= target:

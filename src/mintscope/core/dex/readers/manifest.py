@@ -30,10 +30,10 @@ WORDS: Final = 3  # of the lines that tell of calls: Program, its address, what 
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*: of a batch those that the log tells, else what moved.
+    """Return the swaps of *call*: of a batch those in the log, else those by transfers.
 
     Raises Unreadable, with TRUNCATED_LOG if the log ended before, and with EVENT_DISAGREES if it
-    tells of another market.
+    names another market.
     """
     if BATCH_UPDATE not in legs:
         return read_closed(call, legs, token_accounts)
@@ -97,7 +97,7 @@ def _swap(
 
 
 def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
-    """Return what the log says of fills of *call*; none if it was not recorded."""
+    """Return the fills of *call* that are in the log; none if the log was not recorded."""
     log = token_accounts.log()
     if not log:
         return []

@@ -177,7 +177,8 @@ def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> No
 def extremes(ring: Floats, closed: int, size: int) -> tuple[float, float]:
     """Return the extremes of the newest *size* of *closed* candles, of which there is one."""
     z = (closed - 1) % SWING
-    top, bottom = ring[z, 0], ring[z, 1]
+    top = ring[z, 0]
+    bottom = ring[z, 1]
     for age in range(2, min(closed, size) + 1):
         z = (closed - age) % SWING
         top = max(top, ring[z, 0])
@@ -188,7 +189,8 @@ def extremes(ring: Floats, closed: int, size: int) -> tuple[float, float]:
 @kernel
 def keep(frame: Any, ring: Floats, closed: int, high: float, low: float) -> None:
     """Put the candle that follows *closed* others into the ring."""
-    z, leaving = closed % SWING, (closed - KEPT) % SWING
+    z = closed % SWING
+    leaving = (closed - KEPT) % SWING
     ring[z, 0], ring[z, 1] = high, low
     if closed == 0:
         frame["top"], frame["bottom"] = high, low
@@ -389,7 +391,8 @@ def read_levels(high: float, low: float, out: Floats) -> None:
 @kernel
 def read_swing(frame: Any, out: Floats) -> None:
     """Write the Fibonacci levels of the ring and the open candle (D7)."""
-    high, low = frame["high"], frame["low"]
+    high = frame["high"]
+    low = frame["low"]
     if frame["count"] > 1:
         high = max(high, frame["top"])
         low = min(low, frame["bottom"])
@@ -422,7 +425,8 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
     """
     row = rows[i]
     for k in range(len(WIDTHS)):
-        frame, at = row["frames"][k], k * READ
+        frame = row["frames"][k]
+        at = k * READ
         if (frame["bucket"] + 1) * WIDTHS[k] <= now:
             continue
         closed = frame["count"] - 1

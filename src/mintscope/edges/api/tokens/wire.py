@@ -152,10 +152,10 @@ class Metadata(Wire):
     ]
     ui_multiplier: Annotated[float | None, about(MULTIPLIED, None)]
     new_ui_multiplier: Annotated[
-        float | None, about("What takes its place; null: nothing is announced.", None)
+        float | None, about("The multiplier that takes its place; null: none is announced.", None)
     ]
     new_ui_multiplier_at: Annotated[
-        int | None, about("When it does, Unix seconds; null: nothing is announced.", None)
+        int | None, about("When that holds, Unix seconds; null: none is announced.", None)
     ]
     in_words: Annotated[list[str], about("The same in sentences.", ["No more can be made."])]
     slot: Annotated[int, about("The slot at which the chain was asked.", 380_000_000)]

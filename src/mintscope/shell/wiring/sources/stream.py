@@ -29,8 +29,8 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
     """Return the source that reads the configured servers.
 
     The token programs are the filter: what exchanges tokens calls one of them, also a program that
-    the table does not list.  Order books that fill without a call stand beside them.  Every server
-    takes a filter of a few addresses.
+    the table does not list.  Order books that fill without a call stand beside them.  A server
+    that does not take so many addresses is asked for all transactions.
     """
     return GeyserSource(
         endpoints(config.geyser),
