@@ -13,6 +13,7 @@ from support.cluster.emails import expect_emails
 from support.fakes.mail_server import MailRoom, mail_room_beside
 from support.processes.api_process import api_process, settings
 from support.scenes.postgres import dsn_in, url_in
+from support.scenes.stores import PEPPER
 
 EMAILS: Final = 2_000 if os.environ.get("STORM") == "full" else 300  # noqa: TID251 - only how many
 PROCESSES: Final = 3
@@ -29,7 +30,7 @@ def test_each_email_leaves_once_whichever_process_sends_it(tmp_path: Path, room:
     environment = settings(
         tmp_path,
         MINTSCOPE_STORE=url_in(tmp_path),
-        MINTSCOPE_CREDITS__PEPPER=bytes(range(32)).hex(),
+        MINTSCOPE_CREDITS__PEPPER=PEPPER.hex(),
         MINTSCOPE_API__ORIGIN="https://mintscope.example",
         MINTSCOPE_MAIL__DELIVERY="smtp",
         MINTSCOPE_MAIL__PORT=str(room.port),

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from secrets import token_bytes
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -110,7 +111,7 @@ def test_a_file_that_is_something_else_is_one_message(folder: Path, name: str) -
 
 def test_another_pepper_is_one_message(folder: Path) -> None:
     run(folder, "issue", "--credits", "1")
-    (folder / "pepper").write_text("00" * 32)
+    (folder / "pepper").write_text(token_bytes(32).hex())
 
     result = run(folder, "issue", "--credits", "1")
 

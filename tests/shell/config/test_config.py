@@ -1,6 +1,7 @@
 """Configuration: three sources, one precedence, every mistake named."""
 
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,13 @@ from mintscope.shell.cli.config import app, toml_template
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import ConfigError, Origin, load, settings
 from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.secrecy import OpenSecret
 from mintscope.shell.config.sections import MailConfig
 from mintscope.shell.wiring.selling.terms import CannotSell, fee_payer_of, terms_of
 
 URL = "https://rpc.example.org:8899/v2/0123456789?key=abcdef"
-PEPPER = "5f" * 32
+PEPPER = sha256(b"a pepper").hexdigest()
+KEY = Keypair.from_seed(sha256(b"a fee payer").digest())
 
 
 @pytest.fixture(autouse=True)
@@ -288,6 +291,7 @@ def test_selling_says_everything_it_lacks(folder: Path) -> None:
 def test_a_stream_needs_a_server_and_a_token_for_each_or_one_for_all(folder: Path) -> None:
     (folder / "mintscope.toml").write_text('[chain]\nsource = "geyser"\n')
     assert problems() == ('geyser.urls: expected at least one server with chain.source "geyser"',)
+    (folder / "mintscope.toml").chmod(0o600)
     (folder / "mintscope.toml").write_text(
         '[chain]\nsource = "geyser"\n[geyser]\n'
         'urls = ["http://a", "http://b", "http://c"]\nx_tokens = ["one", "two"]\n'
@@ -296,7 +300,8 @@ def test_a_stream_needs_a_server_and_a_token_for_each_or_one_for_all(folder: Pat
 
 
 def test_the_fee_payer_is_named_once(folder: Path) -> None:
-    key = Keypair.from_seed(b"f" * 32)
+    key = KEY
+    (folder / "mintscope.toml").touch(mode=0o600)
     selling = f'[payments]\nenabled = true\npay_to = "{WSOL}"\nfee_payer_key = "{key}"\n'
     (folder / "mintscope.toml").write_text(selling)
     assert fee_payer_of(load().config.payments) == key
@@ -307,7 +312,8 @@ def test_the_fee_payer_is_named_once(folder: Path) -> None:
 
 
 def test_a_fee_payer_comes_from_a_file(folder: Path) -> None:
-    key = Keypair.from_seed(b"f" * 32)
+    key = KEY
+    (folder / "id.json").touch(mode=0o600)
     (folder / "id.json").write_text(key.to_json())
     payments = PaymentsConfig(fee_payer_file=folder / "id.json", pay_to=str(key.pubkey()))
 
@@ -318,6 +324,43 @@ def test_a_fee_payer_comes_from_a_file(folder: Path) -> None:
     with pytest.raises(UnusableKeypair, match=r"id\.json: a JSON list of 64 numbers") as caught:
         fee_payer_of(payments)
     assert "hunter2" not in str(caught.value)
+    (folder / "id.json").write_text(Keypair.from_seed(bytes(range(32))).to_json())
+    with pytest.raises(CannotSell, match="a key of your own"):
+        fee_payer_of(payments)
+    (folder / "id.json").write_text(key.to_json())
+    (folder / "id.json").chmod(0o644)
+    with pytest.raises(OpenSecret, match=r"its mode is 644: chmod 600 .*id\.json"):
+        fee_payer_of(payments)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        f'[credits]\npepper = "{PEPPER}"\n',
+        f'[payments]\nfee_payer_key = "{KEY}"\n',
+        'store = "postgresql://mintscope:b8e1f3a09c5d72e4@db/mintscope"\n',
+        '[chain]\nrpc_url = "https://node.invalid/v2?key=b8e1f3a0"\n',
+        '[mail]\npassword = "b8e1f3a0"\n',
+    ],
+)
+def test_a_file_with_secrets_is_closed_to_others(
+    folder: Path, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "mintscope.toml"
+    file.write_text(secret)
+    for mode, is_refused in ((0o644, True), (0o660, True), (0o640, False), (0o400, False)):
+        file.chmod(mode)
+        if is_refused:
+            assert problems()[0].endswith(
+                f"its mode is {mode:o}: chmod 600 mintscope.toml, or 640 if its group is the"
+                " service's alone"
+            )
+        else:
+            load()
+    file.chmod(0o644)
+    file.write_text("[api]\nport = 99\n")
+    monkeypatch.setenv("MINTSCOPE_CREDITS__PEPPER", PEPPER)
+    load()
 
 
 def test_sections_are_frozen() -> None:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ from mintscope.shell.wiring.processes.holding import held
 from support.scenes.stores import market_in, money_in
 
 NOW = 1_750_000_000
-PEPPER = bytes(range(32))
+PEPPER = sha256(b"the pepper of the tests").digest()
 
 
 @contextmanager
@@ -243,11 +244,14 @@ def test_the_pepper_is_looked_at(tmp_path: Path) -> None:
     assert levels(list(check_pepper(config))) == [Level.OK]
     path.write_text(PEPPER.hex())
     path.chmod(0o644)
-    assert levels(list(check_pepper(config))) == [Level.WARN]
+    assert levels(list(check_pepper(config))) == [Level.FAIL]
     path.chmod(0o600)
     assert levels(list(check_pepper(config))) == [Level.OK]
-    path.write_text("no pepper")
-    assert levels(list(check_pepper(config))) == [Level.FAIL]
+    for unusable in ("no pepper", bytes(range(32)).hex(), "0" * 64):
+        path.write_text(unusable)
+        (finding,) = check_pepper(config)
+        assert finding.level is Level.FAIL
+        assert finding.what.endswith("the service does not start")
 
 
 def test_ports_are_free_ours_or_taken() -> None:
@@ -340,6 +344,7 @@ def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
     assert levels(list(check_money(config))) == [Level.OK]
     asyncio.run(make_money(tmp_path))
     assert levels(list(check_money(config))) == [Level.FAIL]
+    pepper.touch(mode=0o600)
     pepper.write_text(PEPPER.hex())
     assert levels(list(check_money(config))) == [Level.OK]
     pepper.write_text(PEPPER[::-1].hex())

@@ -22,6 +22,7 @@ from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from support.fakes.mail_server import MailRoom, mail_room_beside
 from support.processes.servers import PostgresServer, ValkeyServer, free_port
+from support.scenes.stores import PEPPER
 
 GENESIS: Final = Genesis(0)
 INGESTS: Final = ("ingest-1", "ingest-2")
@@ -125,7 +126,7 @@ class Cluster:
             "REDIS": self.valkey.url,
             "DRAIN_S": "1.5",
             "REPLICAS_MAX": f"{len(APIS)}",
-            "CREDITS__PEPPER": bytes(range(32)).hex(),
+            "CREDITS__PEPPER": PEPPER.hex(),
             "CHAIN__RPC_URL": self.rpc_url,
             "CHAIN__START": "first",
             "MARKET__MINTS": ",".join(TRADED),

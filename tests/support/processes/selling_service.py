@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -35,7 +36,7 @@ from support.fakes.reports import FakeReports
 from support.processes.flush_trace import FlushTrace, TracedFiles
 from support.processes.processes import running as running_process
 
-PEPPER = bytes(range(32))
+PEPPER = sha256(b"the pepper of the tests").digest()
 RAISED = ApiConfig(rate_limit_requests=1_000_000_000, connections_per_client_max=2_000)
 
 

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractAsyncContextManager
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
 from support.scenes.engine import is_postgresql
 from support.scenes.postgres import url_in
 
-PEPPER: Final = bytes(range(32))
+PEPPER: Final = sha256(b"the pepper of the tests").digest()
 
 
 def config_in(folder: Path, *, pepper: bytes = PEPPER, **parts: Any) -> Config:

@@ -15,6 +15,7 @@ from typing import IO, Final
 
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import FolderInUse, FolderOpen, UnusablePepper
+from mintscope.core.secrets.guessing import flaw_of_key
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
@@ -71,7 +72,8 @@ def load_pepper(path: Path) -> bytes:
     It must be backed up apart from the database: without it every issued
     credential is void.
 
-    Raises UnusablePepper for a file that holds something else.
+    Raises UnusablePepper for a file that holds something else, that other users may read, or
+    whose content others can guess.
     """
     if not path.exists():
         _make_pepper(path)
@@ -83,6 +85,15 @@ def load_pepper(path: Path) -> bytes:
         raise UnusablePepper(
             f"expected at least {PEPPER_BYTES_MIN} bytes in hex at {path}; there were {len(pepper)}"
         )
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & OTHERS:
+        raise UnusablePepper(
+            f"expected {path} to be closed to other users, for every secret derives from it; its"
+            f" mode is {mode:o}: chmod 600 {path}"
+        )
+    flaw = flaw_of_key(pepper)
+    if flaw is not None:
+        raise UnusablePepper(f"expected a pepper of your own at {path}; {flaw}")
     return pepper
 
 

@@ -40,7 +40,7 @@ class Config(BaseSettings):
     store: values.StoreUrl = None
     """A PostgreSQL (15 or newer) that holds market, credits, payments and accounts, as
     `postgresql://user:password@host:5432/database`; needs the extra `postgres`. Unset: two SQLite
-    files in data_dir."""
+    files in data_dir. A password of fewer than 12 characters, or 6 different ones, is refused."""
     redis: values.RedisUrl = None
     """A Redis or Valkey in which api processes count rate limits together, as
     `redis://:password@host:6379/0`, or `rediss://` for TLS; needs the extra `redis`. Unset: in

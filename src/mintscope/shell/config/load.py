@@ -3,7 +3,7 @@
 import difflib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from mintscope.shell.config.config import DELIMITER, PREFIX, Config
 from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.secrecy import OpenSecret, expect_closed, guessable, kept_secret
 from mintscope.shell.config.sections import ApiConfig, ChainConfig, Section
 from mintscope.shell.config.values import is_loopback
 
@@ -115,9 +116,12 @@ def load(path: Path | None = None) -> Loaded:
         problems += [_problem(details, file, environ, known) for details in error.errors()]
     else:
         problems += _contradictions(config)
+        problems += guessable(config)
+    origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
+    if file is not None and not problems:
+        problems += _open_file(file, (key for key in kept_secret(config) if origins[key] == "file"))
     if problems:
         raise ConfigError(sorted(set(problems)))
-    origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
     return Loaded(config=config, file=file, origins=origins)
 
 
@@ -206,6 +210,17 @@ def _contradictions(config: Config) -> list[str]:
     if config.payments.enabled:
         problems += _unsellable(config.payments, config.chain)
     return problems + _unsafe(config)
+
+
+def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
+    """Return a problem if others may read *file*, in which the settings *secrets* are."""
+    if not any(True for _ in secrets):
+        return []
+    try:
+        expect_closed(file)
+    except OpenSecret as error:
+        return [str(error)]
+    return []
 
 
 def _unstreamable(geyser: GeyserConfig) -> list[str]:

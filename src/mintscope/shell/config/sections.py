@@ -123,7 +123,8 @@ class CreditsConfig(Section):
     pepper: values.Pepper = None
     """Key of the hashes that credit tokens, application secrets and API keys are stored as, at
     least 64 hexadecimal digits. Unset: kept in the file `pepper` of data_dir, made at first use.
-    BACK IT UP: without it all of them are void."""
+    BACK IT UP: without it all of them are void. One that stands in a document, repeats, counts or
+    spells a text is refused: `openssl rand -hex 32` makes a good one."""
 
 
 class AccountsConfig(Section):

@@ -77,9 +77,7 @@ def _check_pepper_file(config: Config) -> Finding:
         expect_pepper(config)
     except UnusablePepper as error:
         fix = f"restore it from your backup: {2 * PEPPER_BYTES_MIN} hexadecimal digits"
-        return fail(f"pepper: {error}", fix)
-    if path.stat().st_mode & OTHERS:
-        return warn(f"pepper: {path} is open to other users", f"chmod 600 {path}")
+        return fail(f"pepper: {error}; the service does not start", fix)
     return ok(f"pepper: {path}; keep a copy, without it every credit token is void")
 
 

@@ -14,6 +14,7 @@ from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.core.payments.store import Budget
 from mintscope.shell.cli.doctor.finding import Finding, Level, collect, fail, ok, warn
 from mintscope.shell.config.config import Config
+from mintscope.shell.config.secrecy import OpenSecret
 from mintscope.shell.wiring import payments as wiring
 from mintscope.shell.wiring.selling.prices import price_source
 from mintscope.shell.wiring.selling.terms import (
@@ -22,7 +23,7 @@ from mintscope.shell.wiring.selling.terms import (
     fee_payer_of,
     known_terms,
 )
-from mintscope.shell.wiring.stores import OTHERS, market_place, money_place, open_market, open_money
+from mintscope.shell.wiring.stores import market_place, money_place, open_market, open_money
 
 SOL: Final = 10**9
 
@@ -37,14 +38,10 @@ def check_payments(config: Config) -> Iterator[Finding]:
         fee_payer = fee_payer_of(payments)
         known = known_terms(payments, fee_payer)
         accepted = accepted_terms(payments, known)
-    except (UnusableKeypair, CannotSell) as error:
+    except (UnusableKeypair, CannotSell, OpenSecret) as error:
         yield fail(f"payments: {error}", "`solana-keygen new -o FILE` makes a key for fees")
         return
-    file = payments.fee_payer_file
-    if file is not None and file.stat().st_mode & OTHERS:
-        yield warn(f"payments: {file} is open to other users", f"chmod 600 {file}")
-    else:
-        yield ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
+    yield ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
     yield from collect(_check_chain(config, accepted))
     yield from collect(_check_price(config))
     yield from collect(_check_sales(config))

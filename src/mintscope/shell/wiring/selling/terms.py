@@ -10,7 +10,9 @@ from mintscope.base.errors import NeedsOperator
 from mintscope.base.primitives import Mint, Wallet
 from mintscope.client.keypair import parse_keypair, read_keypair
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM, Terms
+from mintscope.core.secrets.guessing import flaw_of_key
 from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.secrecy import expect_closed
 
 USDC_DECIMALS: Final = 6
 
@@ -67,9 +69,21 @@ def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence
 
 
 def fee_payer_of(payments: PaymentsConfig) -> Keypair:
-    """Return the key that pays the network fees.  Raises UnusableKeypair, CannotSell."""
+    """Return the key that pays the network fees.
+
+    Raises UnusableKeypair; OpenSecret if others may read its file; CannotSell if there is none,
+    or one that others can guess.
+    """
     if payments.fee_payer_key is not None:
         return parse_keypair(payments.fee_payer_key.get_secret_value())
     if payments.fee_payer_file is None:
         raise CannotSell("payments.fee_payer_file: expected a key that pays the network fees")
-    return read_keypair(payments.fee_payer_file)
+    expect_closed(payments.fee_payer_file)
+    keypair = read_keypair(payments.fee_payer_file)
+    flaw = flaw_of_key(keypair.secret())
+    if flaw is not None:
+        raise CannotSell(
+            f"payments.fee_payer_file: expected a key of your own in {payments.fee_payer_file};"
+            f" {flaw}"
+        )
+    return keypair

@@ -1,0 +1,1 @@
+"""The secrets that an operator configures: which of them others can guess."""

@@ -1,0 +1,85 @@
+"""Which secrets others can guess: those in a document of the project, and those made by hand."""
+
+import itertools
+import string
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+# What stands in the place of a secret in README, docs and deploy; a test collects it there.
+EXAMPLES: Final = frozenset(
+    {
+        "0" * 64,
+        "another key",
+        "first key",
+        "password",
+        "second key",
+        "secret",
+        "the content of the keypair file that pays network fees",
+        "your key",
+    }
+)
+
+# Of 32 random bytes at least 16 differ, and at least 16 differences between neighbours do, but for
+# one in 10^14 or fewer; hand-made ones repeat, count, or spell words.
+DIFFERENT_BYTES_MIN: Final = 16
+PASSWORD_LENGTH_MIN: Final = 12
+PASSWORD_CHARACTERS_MIN: Final = 6
+_PRINTABLE: Final = frozenset(string.printable.encode())
+
+IS_EXAMPLE: Final = "it stands in the documents of mintscope, which everybody knows"
+IS_REGULAR: Final = "it repeats or counts, so it can be guessed"
+IS_TEXT: Final = "it spells a text, so it can be guessed"
+
+
+def is_example(text: str) -> bool:
+    """Say whether *text* stands in the place of a secret in a document of the project."""
+    return _plain(text) in EXAMPLES
+
+
+def flaw_of_key(key: bytes) -> str | None:
+    """Return why *key*, at least 32 bytes, is no secret; None: nothing is known against it."""
+    if is_example(key.hex()):
+        return IS_EXAMPLE
+    differences = {(after - before) % 256 for before, after in itertools.pairwise(key)}
+    if min(len(set(key)), len(differences)) < DIFFERENT_BYTES_MIN:
+        return IS_REGULAR
+    return IS_TEXT if _PRINTABLE.issuperset(key) else None
+
+
+def flaw_of_password(text: str) -> str | None:
+    """Return why the password *text* of a store is no secret; None: nothing is known against it."""
+    if is_example(text):
+        return IS_EXAMPLE
+    if len(text) < PASSWORD_LENGTH_MIN or len(set(text)) < PASSWORD_CHARACTERS_MIN:
+        return (
+            f"it can be guessed: expected at least {PASSWORD_LENGTH_MIN} characters,"
+            f" {PASSWORD_CHARACTERS_MIN} of them different"
+        )
+    return None
+
+
+def passwords_in(url: str) -> Sequence[str]:
+    """Return the passwords in an address of a store: before the host, and as a parameter."""
+    parts = urlsplit(url)
+    named = [value for name, value in parse_qsl(parts.query) if name == "password"]
+    return [*([] if not parts.password else [unquote(parts.password)]), *named]
+
+
+def has_example(url: str) -> bool:
+    """Say whether an example stands in *url*: as password, in its path, as a parameter."""
+    parts = urlsplit(url)
+    texts = [*passwords_in(url), *parts.path.split("/")]
+    return any(is_example(unquote(each)) for each in texts) or any(
+        is_example(value) for _, value in parse_qsl(parts.query)
+    )
+
+
+def holds_secret(url: str) -> bool:
+    """Say whether *url* holds more than where to connect: a user, a password, a parameter."""
+    parts = urlsplit(url)
+    return bool(parts.password or parts.query or (parts.username and not parts.hostname))
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower().replace("-", " ").replace("_", " ")
