@@ -18,11 +18,17 @@ import msgspec
 import structlog
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 
-from prove.fuzz import chains, clients, payments, prices
+from prove.fuzz import chains, clients, payments, prices, requests
 from prove.fuzz.outcome import KEPT, Fuzzed
 from prove.fuzz.target import Target
 
-TARGETS: Final = {**payments.TARGETS, **chains.TARGETS, **prices.TARGETS, **clients.TARGETS}
+TARGETS: Final = {
+    **payments.TARGETS,
+    **chains.TARGETS,
+    **prices.TARGETS,
+    **clients.TARGETS,
+    **requests.TARGETS,
+}
 USUAL_S: Final = 60
 BATCH: Final = 1_000  # drawings between two looks at the clock
 

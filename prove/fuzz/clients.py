@@ -148,7 +148,7 @@ def cursor(text: bytes) -> None:
         with suppress(BadRequest):
             read = decode_cursor(b64encode(text).decode(), shape)
             numbers = [each for each in astuple(read) if isinstance(each, int)]
-            assert all(abs(number) < 2**63 for number in numbers)
+            assert all(-(2**63) <= number < 2**63 for number in numbers)
 
 
 CURSORS: Final = [

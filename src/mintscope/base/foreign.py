@@ -16,6 +16,8 @@ T = TypeVar("T")
 # What parsing can raise: bad JSON or shape, bad UTF-8, nesting without end.
 UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+PANIC: Final = "PanicException"  # of pyo3, which makes one class for each library
+
 
 class Undecodable(ValueError):
     """What came from outside is not what was expected; the message says what was wrong."""
@@ -31,14 +33,19 @@ def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -
 
 @contextmanager
 def parsed_by_others() -> Iterator[None]:
-    """Turn whatever a library raises at bytes of strangers into Undecodable.
+    """Raise Undecodable for any error that a library raises at the bytes of strangers.
 
-    Libraries document some of the errors that they raise; input made up for it finds others.
+    A library documents some of its errors; made-up input finds others.  A panic of one that is
+    written in Rust is no Exception, and would end the task that called it.
     """
     try:
         yield
     except Exception as cause:
         raise Undecodable(f"{type(cause).__name__}: {cause}") from cause
+    except BaseException as cause:
+        if type(cause).__name__ != PANIC:
+            raise
+        raise Undecodable(f"{PANIC}: {cause}") from cause
 
 
 def decode_base64(text: str) -> bytes:

@@ -154,3 +154,17 @@ def test_a_choice_of_shapes_is_told_by_its_kinds(body: bytes, said: str) -> None
 )
 def test_what_is_not_known_is_told_as_it_came(problem: str) -> None:
     assert told(problem, {"name": "a"}, Body) == problem
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 10**300, -(10**4_000)])
+@pytest.mark.parametrize("body", ['{"anyKind":%d}', '{"counts":{"a":%d}}', '{"pair":[1,%d]}'])
+def test_integers_that_no_store_can_hold_are_refused_wherever_they_are(
+    number: int, body: str
+) -> None:
+    assert "expected integers of at most 64 bits" in flaw((body % number).encode(), Body)
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
+def test_integers_of_64_bits_are_read(number: int) -> None:
+    assert "at least 1" in flaw(f'{{"ranged":{-abs(number)}}}'.encode(), Body)
+    assert "at most 5" in flaw(f'{{"ranged":{abs(number) - 1}}}'.encode(), Body)

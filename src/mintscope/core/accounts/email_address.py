@@ -5,6 +5,8 @@ from typing import Final, NewType
 
 from email_validator import EmailNotValidError, validate_email
 
+from mintscope.base.foreign import Undecodable, parsed_by_others
+
 EmailAddress = NewType("EmailAddress", str)
 
 EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
@@ -24,11 +26,13 @@ def parse_email(text: str) -> EmailAddress:
             f"expected at most {EMAIL_LENGTH_MAX} characters; there were {len(normal)}"
         )
     try:
-        parts = validate_email(
-            normal, check_deliverability=False, allow_smtputf8=False, strict=True
-        )
-    except EmailNotValidError as cause:
+        with parsed_by_others():
+            parts = validate_email(
+                normal, check_deliverability=False, allow_smtputf8=False, strict=True
+            )
+    except Undecodable as flaw:
+        known = f". {flaw.__cause__}" if isinstance(flaw.__cause__, EmailNotValidError) else ""
         raise UnusableEmailAddress(
-            f"expected an e-mail address, as name@example.org. {cause}"
-        ) from cause
+            f"expected an e-mail address, as name@example.org{known}"
+        ) from flaw
     return EmailAddress(parts.normalized.lower())

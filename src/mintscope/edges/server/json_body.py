@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from math import isinf
 from re import Match
@@ -13,6 +13,7 @@ import msgspec
 from mintscope.edges.server.request import Request
 
 DEPTH_MAX: Final = 8
+INTEGERS: Final = 1 << 63  # no store holds one of more than 64 bits
 EXACT: Final = 1 << 53  # below it no two integers are the same float
 TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
 MALFORMED: Final = re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)")
@@ -41,7 +42,16 @@ class UnreadableBody(Exception):
 
 
 def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
-    """Return the fields of *body*, that of *request*: one JSON object.  Raises UnreadableBody."""
+    """Return the fields of *body*, that of *request*: one JSON object of integers of 64 bits.
+
+    Raises    UnreadableBody
+    """
+    value = _parsed(request, body)
+    _expect_64_bits(value)
+    return value
+
+
+def _parsed(request: Request, body: bytes) -> Mapping[str, object]:
     kind = ", ".join(request.values(b"content-type"))
     if kind.partition(";")[0].strip().lower() != "application/json":
         raise UnreadableBody(f"expected Content-Type: application/json; was {kind[:50]!r}")
@@ -61,11 +71,13 @@ def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
 
 def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
     """Return *body*, that of *request*, as *shape*.  Raises UnreadableBody: `credits: expected`."""
-    value = parse_object(request, body)
+    value = _parsed(request, body)
     try:
-        return msgspec.convert(value, shape)
+        read = msgspec.convert(value, shape)
     except msgspec.ValidationError as flaw:
         raise UnreadableBody(told(str(flaw), value, shape)) from None
+    _expect_64_bits(value)
+    return read
 
 
 def told(problem: str, value: object, shape: object) -> str:
@@ -135,6 +147,7 @@ PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
     r"Object missing required field `(?P<name>.+)`": lambda match: (
         f"expected the field {match['name']}; it is missing"
     ),
+    r"Number out of range": lambda _match: "expected a smaller number",
     r"Object contains unknown field `(?P<name>.+)`": lambda match: (
         f"expected {KNOWN_FIELDS}; there was {_short(match['name'])}"
     ),
@@ -213,6 +226,18 @@ def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise UnreadableBody("expected each field once; one is there twice")
+
+
+def _expect_64_bits(value: object) -> None:
+    """Raise UnreadableBody for an integer that no store can hold, wherever in *value* it is."""
+    if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
+        bits = value.bit_length() + 1  # with the sign
+        raise UnreadableBody(f"expected integers of at most 64 bits; there was one of {bits}")
+    inner: Iterable[object] = ()
+    if isinstance(value, (dict, list)):
+        inner = value.values() if isinstance(value, dict) else value
+    for each in inner:
+        _expect_64_bits(each)
 
 
 def _is_deeper(value: object, levels: int) -> bool:

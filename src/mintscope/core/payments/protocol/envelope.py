@@ -12,6 +12,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 from solders.transaction import VersionedTransaction
 
+from mintscope.base.foreign import Undecodable, parsed_by_others
 from mintscope.base.primitives import Signature, Wallet
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import TRANSACTION_VERSIONS
@@ -121,10 +122,12 @@ def _open(transaction: bytes) -> Envelope | Refused:
     if len(transaction) > TRANSACTION_BYTES_MAX:
         return Refused(RefusalReason.TOO_LONG)
     try:
-        parsed = VersionedTransaction.from_bytes(transaction)
-    except ValueError:
+        with parsed_by_others():
+            parsed = VersionedTransaction.from_bytes(transaction)
+            written = bytes(parsed)
+    except Undecodable:
         return Refused(RefusalReason.UNDECODABLE)
-    if bytes(parsed) != transaction:
+    if written != transaction:
         return Refused(RefusalReason.NOT_CANONICAL)
     message = parsed.message
     if not len(parsed.signatures) == message.header.num_required_signatures == SIGNER_COUNT:

@@ -20,6 +20,7 @@ from x402.schemas import (
 )
 
 from mintscope.base.errors import InvalidPayment
+from mintscope.base.foreign import Undecodable, parsed_by_others
 from mintscope.base.primitives import Wallet
 from mintscope.core.payments.protocol.advert import Advert
 from mintscope.core.payments.protocol.refusal import RefusalReason
@@ -95,14 +96,16 @@ def decode_payment(header: str) -> Presented:
     if len(header) > HEADER_BYTES_MAX:
         raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")
     try:
-        payload = PaymentPayload.model_validate_json(
-            b64decode(header, validate=True), strict=True, by_alias=True, by_name=False
-        )
-    except ValidationError as cause:
-        where = ".".join(str(part) for part in cause.errors(include_input=False)[0]["loc"][:3])
-        raise _invalid(f"a payment of x402 version 2; was wrong at {where[:60]!r}") from cause
-    except ValueError as cause:
-        raise _invalid("standard base64 of UTF-8 JSON") from cause
+        with parsed_by_others():
+            payload = PaymentPayload.model_validate_json(
+                b64decode(header, validate=True), strict=True, by_alias=True, by_name=False
+            )
+    except Undecodable as flaw:
+        if not isinstance(flaw.__cause__, ValidationError):
+            raise _invalid("standard base64 of UTF-8 JSON") from flaw
+        first = flaw.__cause__.errors(include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"][:3])
+        raise _invalid(f"a payment of x402 version 2; was wrong at {where[:60]!r}") from flaw
     if payload.x402_version != VERSION or "x402_version" not in payload.model_fields_set:
         raise _invalid("x402Version 2")
     accepted = payload.accepted

@@ -25,6 +25,7 @@ from mintscope.base.errors import (
     PaymentUnavailable,
     RotatedRecently,
 )
+from mintscope.base.foreign import parsed_by_others
 from mintscope.base.primitives import CreditAccount, Signature, Wallet
 from mintscope.core.accounts.audit import SERVICE
 from mintscope.core.checkout.merchant import Merchant
@@ -214,7 +215,8 @@ def _new_token(merchant: Merchant, proven: str, key: str) -> CreditToken:
 
 def _claim(merchant: Merchant, asked: Claimed) -> Claim:
     try:
-        wallet = Pubkey.from_string(asked.wallet)
+        with parsed_by_others():
+            wallet = Pubkey.from_string(asked.wallet)
     except ValueError as cause:
         raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
     purchase = _signature(asked.purchase)
@@ -225,7 +227,8 @@ def _claim(merchant: Merchant, asked: Claimed) -> Claim:
 
 def _signature(text: str) -> Ed25519:
     try:
-        return Ed25519.from_string(text)
+        with parsed_by_others():
+            return Ed25519.from_string(text)
     except ValueError as cause:
         raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
 

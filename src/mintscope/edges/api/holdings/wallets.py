@@ -10,6 +10,7 @@ from solders.signature import Signature as Ed25519
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import BadRequest, InvalidProof, NotFound
+from mintscope.base.foreign import parsed_by_others
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.holdings.wallets import (
@@ -144,14 +145,16 @@ class WalletRoutes:
 
 def _wallet(text: str) -> Wallet:
     try:
-        return Wallet(str(Pubkey.from_string(text)))
+        with parsed_by_others():
+            return Wallet(str(Pubkey.from_string(text)))
     except ValueError as cause:
         raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
 
 
 def _signature(text: str) -> bytes:
     try:
-        return bytes(Ed25519.from_string(text))
+        with parsed_by_others():
+            return bytes(Ed25519.from_string(text))
     except ValueError as cause:
         raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
 

@@ -13,6 +13,7 @@ from typing import Any
 from solders.pubkey import Pubkey
 
 from mintscope.base.errors import BadRequest, MissingToken, PriceUnavailable, ServiceUnavailable
+from mintscope.base.foreign import parsed_by_others
 from mintscope.base.primitives import CreditAccount
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.checkout.proposal import NotProposed, Proposal
@@ -169,7 +170,8 @@ def _key(request: PageRequest) -> str:
 
 def _wallet(request: PageRequest) -> Pubkey:
     try:
-        return Pubkey.from_string(request.form.text("wallet"))
+        with parsed_by_others():
+            return Pubkey.from_string(request.form.text("wallet"))
     except ValueError:
         raise BadRequest("expected the address of a wallet, the base58 of 32 bytes") from None
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 from solders.signature import Signature as SignatureBytes
 
+from mintscope.base.foreign import parsed_by_others
 from mintscope.base.primitives import Mint, Signature
 from mintscope.base.solana import USDC, USDT, WSOL
 from mintscope.core.market.log import PricedSwap, SwapDetail
@@ -65,6 +66,7 @@ def _text(signature: bytes) -> str:
 def _packed(signature: Signature) -> bytes | str:
     """Return the bytes of *signature*; one that is none of Solana stays as it is."""
     try:
-        return bytes(SignatureBytes.from_string(signature))
+        with parsed_by_others():
+            return bytes(SignatureBytes.from_string(signature))
     except ValueError:
         return signature

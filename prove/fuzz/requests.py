@@ -1,0 +1,143 @@
+"""What a request holds beside its path: queries, JSON bodies, arguments of tools, proofs."""
+
+import json
+from contextlib import suppress
+from typing import Any, Final, get_args
+
+from starlette.types import Message
+
+from mintscope.base.errors import BadRequest
+from mintscope.base.primitives import Wallet
+from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
+from mintscope.core.accounts.proof import parse_link
+from mintscope.core.credits.challenge import ChallengeFlaw, find_text_flaw, write_text
+from mintscope.edges.api.data.batch import BatchRequest
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
+from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
+from mintscope.edges.api.holdings.wire import PaymentsQuery
+from mintscope.edges.api.signals.wire import EventsQuery, NewSignal
+from mintscope.edges.api.tokens.wire import ListQuery
+from mintscope.edges.api.wire import PurchaseQuery, ReportQuery
+from mintscope.edges.mcp.arguments import BadArguments, read_arguments
+from mintscope.edges.mcp.tools import TOOLS
+from mintscope.edges.server.json_body import UnreadableBody, parse_object, parse_shape
+from mintscope.edges.server.request import Request
+from prove.fuzz.inputs import changed_bytes, changed_json
+from prove.fuzz.target import KEY, NOW, Target
+
+INTEGERS: Final = 2**63
+QUERIES: Final = (
+    CandlesQuery, EventsQuery, IndicatorsQuery, ListQuery, PaymentsQuery, PurchaseQuery,
+    ReportQuery, SwapsQuery,
+)  # fmt: skip
+
+
+async def _receive() -> Message:
+    raise AssertionError("the body is at hand")
+
+
+def _request(query: bytes = b"") -> Request:
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    return Request(scope | {"query_string": query}, _receive)
+
+
+def _expect_storable(value: object) -> None:
+    """Expect integers of 64 bits wherever in *value* they are."""
+    if isinstance(value, int):
+        assert -INTEGERS <= value < INTEGERS
+    elif isinstance(value, (list, tuple)):
+        for each in value:
+            _expect_storable(each)
+    elif isinstance(value, dict):
+        _expect_storable(list(value.values()))
+
+
+def json_body(text: bytes) -> None:
+    """Read a body as an object, and as each shape that numbers are in."""
+    with suppress(UnreadableBody):
+        _expect_storable(parse_object(_request(), text))
+    for shape in (BatchRequest, *(get_args(NewSignal) or (NewSignal,))):
+        with suppress(UnreadableBody):
+            parse_shape(_request(), text, shape)
+
+
+def query(text: bytes) -> None:
+    """Read a query as that of each list and report."""
+    for shape in QUERIES:
+        with suppress(BadRequest):
+            read = read_query(_request(text), shape)
+            _expect_storable([getattr(read, name) for name in read.__struct_fields__])
+
+
+def arguments(text: bytes) -> None:
+    """Read what a tool is called with."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    if isinstance(given, dict):
+        for tool in TOOLS:
+            with suppress(BadArguments):
+                read_arguments(tool, given, KNOWN)
+
+
+def link(text: bytes) -> None:
+    """Read the link of an e-mail."""
+    found = parse_link(text.decode("latin-1"))
+    assert found is None or found[0] < INTEGERS
+
+
+def proof(text: bytes) -> None:
+    """Read what a wallet signed, and the signature."""
+    for changed, signature in ((text.decode("latin-1"), bytes(64)), (WRITTEN, text)):
+        for wallet in (KEY, text.decode("latin-1")):
+            flaw = find_text_flaw(
+                PROOF_KEY, "", wallet=Wallet(wallet), text=changed, signature=signature, now=NOW
+            )
+            assert isinstance(flaw, ChallengeFlaw)
+
+
+def email(text: bytes) -> None:
+    """Read an address; what is read is read the same again."""
+    read = parse_email(text.decode(errors="replace"))
+    assert parse_email(read) == read
+
+
+PROOF_KEY: Final = b"p" * 32
+WRITTEN: Final = write_text(PROOF_KEY, "", now=NOW, nonce=b"n" * 16)
+BODIES: Final[list[Any]] = [
+    {"mints": [KEY, KEY], "timeframes": ["1m", "1h"], "partial": True},
+    {
+        "name": "up",
+        "mint": KEY,
+        "field": "price",
+        "kind": "crosses_above",
+        "level": 1.5,
+        "margin": 0.1,
+        "windowS": 3_600,
+        "url": "https://receiver.example/hook",
+    },
+]
+ARGUMENTS: Final[list[dict[str, Any]]] = [
+    {"mint": KEY, "limit": 100, "cursor": "WyJhIl0", "max_credits": 3, "max_usd": 0.05},
+    {"bundle": "b10", "max_usd": "1e1", "idempotency_key": "k" * 20, "mints": [KEY, KEY]},
+]
+KNOWN: Final = {name for given in ARGUMENTS for name in given}
+SEEDS: Final = [
+    b"from=1750000000&to=1750003600&limit=100&timeframe=1m&cursor=WyJhIl0",
+    b"limit=9223372036854775808&before=-1&order=desc&timeframes=1m,5m",
+]
+TARGETS: Final = {
+    "JSON body": Target(changed_json(BODIES), json_body),
+    "query": Target(changed_bytes(SEEDS), query),
+    "arguments of a tool": Target(changed_json(ARGUMENTS), arguments),
+    "proof of a wallet": Target(changed_bytes([WRITTEN.encode(), bytes(64), b"7.x"]), proof),
+    "e-mail address": Target(
+        changed_bytes([b"agent@example.org", "ä@müller.example".encode(), b'"a b"@[127.0.0.1]']),
+        email,
+        (UnusableEmailAddress,),
+    ),
+    "link": Target(changed_bytes([b"7.abc", b"1" * 19 + b".x"]), link),
+}

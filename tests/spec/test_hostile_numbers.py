@@ -1,0 +1,91 @@
+"""Numbers that no store can hold are refused where they are read, on every route: never a 500."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.time import DAY_MS
+from mintscope.core.accounts.keys.scope import OPEN_SCOPES
+from support.fakes.reports import TRACKED
+from support.scenes.people.agent import Agent
+from support.scenes.service import NOW, bearer, running_service
+
+RAW: Final = [str(2**63), str(-(2**63) - 1), str(2**64), str(10**400), "9" * 5_000, "1e19", "1e400"]
+TEXTS: Final = [*RAW[:4], "1e400", "nan", "-0", "٣²", "1_0", "0x10", " 1"]
+JSON: Final = "application/json"
+
+
+def resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return *schema*, or what it refers to."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return schemas[name] if name else schema
+
+
+def bodies(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[str]:
+    """Yield bodies of *schema*, each field of one of its shapes a hostile number in turn."""
+    shape = resolved(schema, schemas)
+    for one in shape.get("anyOf", shape.get("oneOf", [shape])):
+        properties = resolved(one, schemas).get("properties", {})
+        usual = {name: json.dumps(example(field, schemas)) for name, field in properties.items()}
+        for name in usual:
+            for number in RAW:
+                for text in (number, f'"{number}"', f"[{number}]", f'{{"a":{number}}}'):
+                    changed = usual | {name: text}
+                    fields = ",".join(f'"{key}":{value}' for key, value in changed.items())
+                    yield f"{{{fields}}}"
+
+
+def example(field: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
+    """Return a value that a field may have."""
+    if "examples" in field:
+        return field["examples"][0]
+    shape = resolved(field, schemas)
+    if "const" in shape or "enum" in shape:
+        return shape.get("const", shape.get("enum", [None])[0])
+    return TRACKED
+
+
+def requests(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+    """Yield every method, target and body that holds a hostile number."""
+    schemas = document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            parameters = operation.get("parameters", [])
+            plain = path.replace("{mint}", TRACKED)
+            content = operation.get("requestBody", {}).get("content", {}).get(JSON)
+            body = None if content is None else "{}"
+            for parameter in parameters:
+                name, where = parameter["name"], parameter["in"]
+                for text in TEXTS:
+                    if where == "path":
+                        target = path.replace(f"{{{name}}}", quote(text)).replace("{mint}", TRACKED)
+                        yield method, target, body
+                    elif where == "query":
+                        yield method, f"{plain}?{urlencode({name: text})}", body
+            for text in bodies(content["schema"], schemas) if content else ():
+                yield method, plain, text
+
+
+@pytest.mark.parametrize("credential", ["", "token", "key"])
+async def test_no_route_answers_a_hostile_number_with_500(tmp_path: Path, credential: str) -> None:
+    limit_clock = ManualClock(NOW)
+    async with running_service(tmp_path, limit_clock=limit_clock) as service:
+        key = await Agent(service).key(*OPEN_SCOPES)
+        value = {"token": await service.issue(10_000), "key": key, "": ""}[credential]
+        document = (await service.client.get("/openapi.json")).json()
+        seen = 0
+        for method, target, body in requests(document):
+            if target.startswith("/v1/stream"):
+                continue  # it goes on for as long as a client listens
+            limit_clock.advance(DAY_MS)
+            headers = ({"content-type": JSON} if body else {}) | (bearer(value) if value else {})
+            answer = await service.client.request(method, target, content=body, headers=headers)
+            assert answer.status_code not in {429, 500}, (method, target, body and body[:300])
+            assert "out of range" not in answer.text, (method, target, answer.text)
+            seen += 1
+        assert seen > 1_000, seen
