@@ -4,7 +4,6 @@ import importlib.metadata
 import re
 import subprocess
 import sys
-from hashlib import sha256
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,15 @@ from mintscope import __version__
 from mintscope.edges.server.server import GRACE_S
 from mintscope.shell.cli.service.children import STOP_TIMEOUT_S
 from mintscope.shell.config.load import ConfigError, load
-from support.deployment import DEPLOY, EXAMPLE, compose, expect_command, services, variables
+from support.deployment import (
+    DEPLOY,
+    EXAMPLE,
+    compose,
+    expect_command,
+    own_example,
+    services,
+    variables,
+)
 
 COMPOSE = compose()
 SERVICES = services()
@@ -99,11 +106,7 @@ def test_its_settings_can_be_used(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With secrets of an operator in the places of the example's."""
-    file = tmp_path / "mintscope.toml"
-    file.touch(mode=0o600)
-    own = sha256(b"an operator").hexdigest()
-    text = EXAMPLE.read_text().replace("0" * 64, own)
-    file.write_text(text.replace("PASSWORD", own[:48]).replace("your-key", own[:32]))
+    file = own_example(tmp_path / "mintscope.toml")
     for variable, value in OURS[name]["environment"].items():
         monkeypatch.setenv(variable, _filled(value))
     monkeypatch.setenv("MINTSCOPE_CONFIG", str(file))

@@ -298,6 +298,18 @@ def test_what_only_an_operator_can_decide_has_an_exit_code_of_its_own(
     assert f"expected to be the only {half} of" in ended.stderr
 
 
+def test_serve_ends_as_its_api_does(tmp_path: Path) -> None:
+    """With 3, which keeps a supervisor from starting it again: here money.sqlite is no database."""
+    environment = settings(tmp_path, [tmp_path / "none.jsonl"])
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data" / "money.sqlite").write_bytes(b"something else " * 500)
+
+    ended = command(environment, "serve")
+
+    assert ended.returncode == 3
+    assert "api ended with exit code 3" in ended.stderr
+
+
 def test_a_file_cut_in_half_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "blocks.jsonl"
     file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n{"slot": 2, "bl')

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.core.payments.books.closure import Closure
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (
@@ -209,6 +210,31 @@ async def test_without_a_price_credits_go_on(shop: SellingApi) -> None:
     forged = await shop.send("GET", PATH, shop.pay(quoted, memo=b"A" * 32))
     assert refusal(forged) == (503, "PRICE_UNAVAILABLE")
     assert (await shop.send("GET", PATH, shop.pay(quoted), key=OTHER_KEY)).status_code == 200
+
+
+async def test_while_sales_are_closed_a_402_quotes_nothing_and_credits_go_on(
+    shop: SellingApi,
+) -> None:
+    token = (await shop.buy()).json()["data"]["token"]
+    shop.pause.closure = Closure(why="paused", is_for_all=True)
+
+    unpaid = await shop.client.get(PATH)
+    assert refusal(unpaid) == (402, "PAYMENT_REQUIRED")
+    assert "payment-required" not in unpaid.headers
+    assert unpaid.json()["error"]["message"].endswith(
+        "Nothing is sold just now: credits that you have go on, new ones come later."
+    )
+    assert unpaid.json()["error"]["details"]["accepts"] == []
+    assert (await shop.client.get(PATH, headers=bearer(token))).status_code == 200
+    bundle = await shop.client.post("/v1/credits/purchase?bundle=10")
+    assert refusal(bundle) == (503, "PAYMENT_UNAVAILABLE")
+    assert bundle.headers["retry-after"] == "10"
+    assert "payment-required" not in bundle.headers
+
+    shop.pause.closure = Closure(why="to new payers", is_for_all=False)
+    assert (await shop.demand("GET", PATH))["accepts"]
+    shop.pause.closure = None
+    assert (await shop.demand("POST", "/v1/credits/purchase?bundle=10"))["accepts"]
 
 
 async def test_the_price_of_a_request_is_rounded_up(shop: SellingApi) -> None:

@@ -133,8 +133,9 @@ def test_a_process_that_needs_an_operator_stays_ended_and_the_others_hear_of_it(
 def test_nothing_goes_on_without_what_is_vital(tmp_path: Path, role: Role, code: int) -> None:
     with recording() as children:
         children.start("api", ["api", str(tmp_path), str(code)], role=role)
-        with pytest.raises(ChildEnded, match=f"ended with exit code {code}"):
+        with pytest.raises(ChildEnded, match=f"ended with exit code {code}") as caught:
             until(children, lambda: False)
+    assert caught.value.needs_operator is (code == EXIT_OPERATOR)
 
 
 @pytest.mark.process

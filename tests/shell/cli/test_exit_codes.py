@@ -4,21 +4,29 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from mintscope.base.errors import StoreUnavailable, UnusableStore
+from mintscope.base.errors import FolderOpen, StoreUnavailable, UnusableStore
 from mintscope.base.solana import SourceError
 from mintscope.core.market.engine.tail import ForkBelowFinalized
-from mintscope.shell.cli.service.running import EXIT_FAILED, EXIT_OPERATOR, ending_in_words
+from mintscope.shell.cli.service.running import (
+    EXIT_FAILED,
+    EXIT_OPERATOR,
+    ChildEnded,
+    ending_in_words,
+)
 from mintscope.shell.wiring.ingest import WrongChain
 
 OPERATOR = [
     WrongChain("expected the chain of the file; the node follows another"),
     ForkBelowFinalized("finalized slot 11; block 12 has parent 10"),
     UnusableStore("another process uses the folder"),
+    FolderOpen("others may look into the folder"),
+    ChildEnded("api ended with exit code 3", needs_operator=True),
 ]
 ITSELF = [
     StoreUnavailable("the disk is full"),
     SourceError("no node answers"),
     OSError("no file is left"),
+    ChildEnded("api ended with exit code 1", needs_operator=False),
 ]
 
 

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from solders.account import Account
 from solders.pubkey import Pubkey
 from typer.testing import CliRunner
 
+from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.base.primitives import Wallet
 from mintscope.base.solana import USDC, USDT, WSOL, Endpoint
 from mintscope.core.payments.pricing.token_market import TokenReserves
@@ -145,6 +147,29 @@ async def test_a_frozen_treasury_is_told(world: World) -> None:
     )
     with pytest.raises(UnusablePaymentToken, match="is frozen"):
         await world.chain().expect_usable()
+
+
+async def test_health_names_a_treasury_that_takes_no_payment(world: World) -> None:
+    """One of two: payments in the other go on, and the books are not closed."""
+    genesis = world.vm.genesis
+    tokens = genesis.tokens_of(genesis.treasury.pubkey(), genesis.usdc)
+    async with listening(world.node) as url:
+        config = config_of(world, url, also_usdc=True)
+        async with selling(config, world.clock) as sales:
+            await sales.expect_ready()
+            await sales.expect_selling()
+            account = world.vm.bank.account(tokens)
+            assert account is not None
+            data = account.data[:108] + b"\x02" + account.data[109:]
+            world.vm.bank.put(tokens, Account(account.lamports, data, account.owner))
+            world.seconds(60)
+            for each in sales.payment_tokens:
+                with suppress(PriceUnavailable):
+                    await each.price_cache.price_list()
+
+            await sales.expect_open()
+            with pytest.raises(ServiceUnavailable, match=r"closed in USDC: .*treasury"):
+                await sales.expect_selling()
 
 
 async def test_the_start_refuses_unusable_terms_and_waits_for_a_node(world: World) -> None:

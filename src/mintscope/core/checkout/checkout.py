@@ -253,7 +253,11 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         if self.merchant is not None:
             with suppress(PriceUnavailable):
                 requirements = await self.merchant.quote(order)
-                return PaymentOption(requirements=requirements, is_for_credits=order.is_for_credits)
+                return PaymentOption(
+                    requirements=requirements,
+                    is_for_credits=order.is_for_credits,
+                    is_closed=self.merchant.is_closed(),
+                )
         return None
 
     async def expect_settled(self, merchant: Merchant, order: Order, outcome: Outcome) -> Settled:
@@ -270,7 +274,9 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
             merchant.distrust_prices()
         if isinstance(outcome, Refused):
             try:
-                option = PaymentOption(requirements=await merchant.quote(order))
+                option = PaymentOption(
+                    requirements=await merchant.quote(order), is_closed=merchant.is_closed()
+                )
             except PriceUnavailable:
                 if not outcome.signature:
                     raise

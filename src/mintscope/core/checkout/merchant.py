@@ -1,6 +1,6 @@
 """The side that sells, for a service that takes payments."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mintscope.base.errors import PriceUnavailable
@@ -8,6 +8,7 @@ from mintscope.base.primitives import Mint
 from mintscope.core.checkout.order import Order
 from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.payments.adopter import Adopter
+from mintscope.core.payments.books.closure import Closure
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price_cache import NO_PRICE, PriceCache
 from mintscope.core.payments.pricing.price_list import PriceList
@@ -28,12 +29,17 @@ class AcceptedToken:
     symbol: str
 
 
+def nothing_closed() -> None:
+    """Return that sales are open."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merchant:
     """Sells requests and credits.
 
     payment_tokens    the payment token, then those that are taken beside it
     origin            this service as its clients reach it, `https://api.example`
+    closure           returns whom nothing is sold to, as of the last look
     """
 
     facilitator: Facilitator
@@ -41,6 +47,12 @@ class Merchant:
     rotations: RotationStore
     adopter: Adopter
     origin: str
+    closure: Callable[[], Closure | None] = nothing_closed
+
+    def is_closed(self) -> bool:
+        """Say whether nothing is sold to anybody now: then nothing is quoted either."""
+        closure = self.closure()
+        return closure is not None and closure.is_for_all
 
     def payment_token(self, asset: str) -> AcceptedToken:
         """Return the one whose mint is *asset*; the payment token itself where none is."""
@@ -63,11 +75,11 @@ class Merchant:
         return priced
 
     async def quote(self, order: Order) -> Sequence[Requirement]:
-        """Return the terms on which *order* can be paid for; none where only credits are taken.
+        """Return the terms on which *order* can be paid for.
 
-        Raises PriceUnavailable.
+        None if only credits are taken, or while sales are closed.  Raises PriceUnavailable.
         """
-        if order.is_for_credits:
+        if order.is_for_credits or self.is_closed():
             return []
         return [
             self.facilitator.require(

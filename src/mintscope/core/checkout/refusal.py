@@ -52,10 +52,12 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 
     requirements      the terms of a payment, for each token; empty: only credits are taken now
     is_for_credits    only credits are ever taken
+    is_closed         sales are closed: not even credits can be bought now
     """
 
     requirements: Sequence[Requirement]
     is_for_credits: bool = False
+    is_closed: bool = False
 
 
 class CheckoutRefused(Exception):

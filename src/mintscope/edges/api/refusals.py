@@ -48,6 +48,7 @@ ONLY_CREDITS: Final = (
     "The network's fee is too high now for payments of single requests: buy credits, with POST"
     " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
 )
+CLOSED: Final = "Nothing is sold just now: credits that you have go on, new ones come later."
 FOR_CREDITS: Final = (
     "No payment is taken for this request itself: buy credits with POST"
     " /v1/credits/purchase?bundle=10, and send their credit token."
@@ -168,4 +169,6 @@ def unpaid_text(order: Order) -> str:
 
 def with_credits_only(error: ServiceError, option: PaymentOption) -> ServiceError:
     """Return *error* with why there is no payment in *option*, and how to come to credits."""
+    if option.is_closed:
+        return type(error)(f"{error} {CLOSED}")
     return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")

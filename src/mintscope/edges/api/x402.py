@@ -29,6 +29,7 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.demand import Wanted
 from mintscope.core.payments.outcome import (
+    Obstacle,
     Settled,
     Unavailable,
     Unresolved,
@@ -175,6 +176,8 @@ class ResourceServer:
         )
 
     async def _refuse_unpaid(self, merchant: Merchant, order: Order) -> NoReturn:
+        if merchant.is_closed():
+            raise CheckoutRefused(Unavailable(Obstacle.SALES_CLOSED))
         option = PaymentOption(requirements=await merchant.quote(order))
         raise CheckoutRefused(NothingPresented(), option=option)
 

@@ -288,7 +288,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
     ]
     if sales is None:
         return checks
-    is_open = Check("sales", sales.expect_open, is_vital=False)
+    is_open = Check("sales", sales.expect_selling, is_vital=False)
     return [*checks, Check("chain", sales.expect_chain), is_open]
 
 

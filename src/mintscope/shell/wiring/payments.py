@@ -20,6 +20,7 @@ from mintscope.core.payments.adopter import Adopter
 from mintscope.core.payments.books.audit import Auditor
 from mintscope.core.payments.books.orphans import Recognise
 from mintscope.core.payments.facilitator import Facilitator
+from mintscope.core.payments.pricing.price import Doubt
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.reconciler import Reconciler
@@ -92,6 +93,15 @@ class Sales:
         if closure is not None:
             raise ServiceUnavailable(f"closed: {closure.why}")
 
+    async def expect_selling(self) -> None:
+        """Raise ServiceUnavailable while sales are closed, or a treasury takes no payment."""
+        await self.expect_open()
+        closed = [
+            each.symbol for each in self.payment_tokens if each.price_cache.doubt is Doubt.UNUSABLE
+        ]
+        if closed:
+            raise ServiceUnavailable(f"closed in {', '.join(closed)}: {Doubt.UNUSABLE}")
+
     async def expect_chain(self) -> None:
         """Raise ServiceUnavailable if the node does not answer."""
         try:
@@ -107,6 +117,7 @@ class Sales:
             rotations=self.rotations,
             adopter=self.adopter,
             origin=origin,
+            closure=lambda: self.maintenance.closure,
         )
 
 

@@ -16,6 +16,7 @@ from solders.keypair import Keypair
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
 from mintscope.core.checkout.merchant import AcceptedToken, Merchant
+from mintscope.core.payments.books.closure import Closure
 from mintscope.core.payments.facilitator import Facilitator
 from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PriceCache, PriceSource, SolSource
@@ -46,6 +47,16 @@ class MovablePrice:
         return Quote(usd=self.usd, observed_at=now)
 
 
+class MovablePause:
+    """Sales that a test closes, to everybody or to new payers."""
+
+    def __init__(self) -> None:
+        self.closure: Closure | None = None
+
+    def __call__(self) -> Closure | None:
+        return self.closure
+
+
 class MovableSol:
     """What SOL costs, if anybody knows."""
 
@@ -66,6 +77,7 @@ class SellingApi:
     price: MovablePrice = field(default_factory=MovablePrice)
     sol: MovableSol = field(default_factory=MovableSol)
     usdc_price: MovablePrice = field(default_factory=MovablePrice)
+    pause: MovablePause = field(default_factory=MovablePause)
 
     @property
     def client(self) -> httpx.AsyncClient:
@@ -178,6 +190,7 @@ async def opened(
         rotations=world.stores[-1],
         adopter=world.adopter(),
         origin=origin,
+        closure=(pause := MovablePause()),
     )
     async with running_service(
         world.path.parent,
@@ -187,7 +200,7 @@ async def opened(
         api=api,
         limit_clock=limit_clock,
     ) as service:
-        yield SellingApi(world, service, facilitator, price, sol, usdc_price)
+        yield SellingApi(world, service, facilitator, price, sol, usdc_price, pause)
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ def _until(children: Children, is_done: Callable[[], bool]) -> None:
         if children.stopping or is_done():
             return
         children.pause(POLL_S)
-    raise ChildEnded(f"not ready after {READY_TIMEOUT_S:g} s")
+    raise ChildEnded(f"not ready after {READY_TIMEOUT_S:g} s", needs_operator=False)
 
 
 def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:

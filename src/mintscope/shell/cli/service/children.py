@@ -191,7 +191,10 @@ class Children:
 
     def _give_up(self, child: _Child, code: int) -> None:
         if child.role.is_vital:
-            raise ChildEnded(f"{child.name} ended with exit code {code}; its last lines say why")
+            raise ChildEnded(
+                f"{child.name} ended with exit code {code}; its last lines say why",
+                needs_operator=code == EXIT_OPERATOR,
+            )
         log.error("process ended for good", process=child.name, exit_code=code)
         child.sibling = Sibling(restarts=child.sibling.restarts, is_stopped=True)
         self._tell()

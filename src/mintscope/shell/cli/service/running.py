@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from mintscope.base.errors import NeedsOperator, StoreUnavailable, UnusableStore
+from mintscope.base.errors import FolderInUse, NeedsOperator, StoreUnavailable, UnusableStore
 from mintscope.base.solana import SourceError
 from mintscope.shell.cli.output import stop
 from mintscope.shell.config.sections import LogConfig
@@ -16,7 +16,14 @@ EXIT_OPERATOR: Final = 3  # starting it again is of no use until an operator has
 
 
 class ChildEnded(Exception):
-    """A process ended for good without which the others have nothing to do."""
+    """A process ended for good without which the others have nothing to do.
+
+    needs_operator    it ended with EXIT_OPERATOR, and so does the command that started it
+    """
+
+    def __init__(self, message: str, *, needs_operator: bool) -> None:
+        super().__init__(message)
+        self.needs_operator = needs_operator
 
 
 def start_logging(log: LogConfig) -> None:
@@ -26,13 +33,20 @@ def start_logging(log: LogConfig) -> None:
 
 
 @contextmanager
-def ending_in_words(operator: int = EXIT_OPERATOR) -> Iterator[None]:
-    """End the command with one message: with *operator* where an operator must decide."""
+def ending_in_words(in_use: int = EXIT_OPERATOR) -> Iterator[None]:
+    """End the command with one message, and with EXIT_OPERATOR if an operator must decide.
+
+    in_use    what it ends with instead if another process has its role
+    """
     try:
         yield
+    except ChildEnded as error:
+        stop(f"mintscope: {error}", EXIT_OPERATOR if error.needs_operator else EXIT_FAILED)
     except NeedsOperator as error:
-        stop(f"mintscope: {error}", operator)
-    except (ChildEnded, OSError, StoreUnavailable, SourceError) as error:
+        stop(f"mintscope: {error}", EXIT_OPERATOR)
+    except FolderInUse as error:
+        stop(f"mintscope: {error}", in_use)
+    except (OSError, StoreUnavailable, SourceError) as error:
         stop(f"mintscope: {error}", EXIT_FAILED)
     except UnusableStore as error:
-        stop(f"mintscope: {error}", operator)
+        stop(f"mintscope: {error}", EXIT_OPERATOR)

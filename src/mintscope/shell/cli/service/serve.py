@@ -37,7 +37,7 @@ def serve(
     start_logging(loaded.config.log)
     file = [] if config is None else ["--config", str(config)]
     settings, is_file = loaded.config, loaded.config.chain.source == "files"
-    with ending_in_words(operator=EXIT_FAILED), held(settings, "serve"):
+    with ending_in_words(in_use=EXIT_FAILED), held(settings, "serve"):
         for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
             with held(settings, role, patience_s=STOP_TIMEOUT_S):
                 pass
