@@ -15,10 +15,10 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.coverage import NotRead, SlotCoverage, Tally
-from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.retention import Retention
+from mintscope.core.market.standing import before_standing
 from mintscope.core.market.store import (
     MINUTES_S,
     Change,
@@ -124,7 +124,9 @@ class History:
         self._alive.append(header)
         swaps = [self._swap(index) for index in range(self._random.randrange(12))]
         deciding = {
-            mint: DecidingPool(f"{self._appends}", 1.5, header.time, 0.5, header.time, 7)
+            mint: before_standing(
+                f"{self._appends}", 1.5, header.time, 0.5, header.time, is_direct=True
+            )
             for mint in dict.fromkeys(swap.mint for swap in swaps)
             if self._random.random() < 0.5
         }

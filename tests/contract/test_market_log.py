@@ -12,7 +12,6 @@ from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap, Tip
 from mintscope.base.time import HOUR_S, MINUTE_S
 from mintscope.core.market.coverage import NotRead
-from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import (
     Appended,
     LoadedMint,
@@ -28,6 +27,7 @@ from mintscope.core.market.log import (
 )
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
+from mintscope.core.market.standing import Offer, Standing, stand
 from mintscope.core.market.store import (
     DeadSlot,
     FinalSlot,
@@ -565,11 +565,19 @@ async def test_a_store_that_cannot_be_read_is_unavailable_and_no_bug(
         await market.reader.load(A)
 
 
-def decided(number: int, pool: str = "pool") -> DecidingPool:
-    return DecidingPool(pool, 2.5, UnixS(START + number), 1.5, START, 7, "elder", START + 9)
+def decided(number: int, pool: str = "pool") -> Standing:
+    offers = [
+        Offer("elder", "signer", 2.0, 0.02, 7, None, START),
+        Offer(pool, "signer", 2.5, 0.025, 10**9, 10**12, UnixS(START + number)),
+    ]
+    standing = None
+    for offer in offers:
+        standing, _ = stand(standing, offer)
+    assert standing is not None
+    return standing
 
 
-def deciding(new: NewSlot, *pairs: tuple[Mint, DecidingPool]) -> NewSlot:
+def deciding(new: NewSlot, *pairs: tuple[Mint, Standing]) -> NewSlot:
     return NewSlot(new.header, new.swaps, dict(pairs))
 
 

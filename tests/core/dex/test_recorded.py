@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from mintscope.base.solana import WSOL
 from mintscope.core.dex.programs import TABLE
 from mintscope.core.market.quotes import oriented
 from mintscope.core.market.swap import Swap
@@ -240,3 +241,28 @@ def programs_of(entry: dict[str, Any]) -> set[str]:
     keys = keys_of(entry)
     inner = [ix for one in meta["innerInstructions"] or () for ix in one["instructions"]]
     return {keys[ix["programIdIndex"]] for ix in [*message["instructions"], *inner]}
+
+
+def test_what_is_left_is_what_a_vault_held_at_the_end(
+    recorded: Lines, of_2026: Lines, of_autumn: Lines
+) -> None:
+    """Curves of pump.fun hold lamports: their event says what is left."""
+    sides = known = 0
+    for one in recorded + of_2026 + of_autumn:
+        meta = json.loads(one["raw"])["meta"]
+        held = {
+            (balance["mint"], int(balance["uiTokenAmount"]["amount"]), balance["owner"])
+            for balance in meta["postTokenBalances"] or ()
+        }
+        for swap in decode_transaction(one["raw"], 0).swaps:
+            if swap.program == "pumpfun":
+                if WSOL in (swap.in_mint, swap.out_mint):
+                    reserve = swap.in_left or swap.out_left or 0
+                    assert 10 * 10**9 < reserve < 200 * 10**9
+                continue
+            for mint, left in ((swap.in_mint, swap.in_left), (swap.out_mint, swap.out_left)):
+                sides += 1
+                known += left is not None
+                owners = {owner for of, amount, owner in held if (of, amount) == (mint, left)}
+                assert left is None or owners - {swap.signer}
+    assert known > 0.97 * sides > 400

@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from statistics import median_low
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.pricing import (
     Rate,
@@ -25,6 +23,8 @@ from mintscope.core.market.pricing import (
     sol_usd_samples,
     weighted_median,
 )
+from mintscope.core.market.quotes import BASIC
+from mintscope.core.market.standing import Standings
 from mintscope.core.market.swap import Swap
 from support.fakes.made_chain import MINTS, sol_sale, swap
 
@@ -307,20 +307,25 @@ def test_real_sol_prices_are_those_of_their_days(shared_data: Path) -> None:
     assert "2025-10" not in found  # 0.039 SOL
 
 
-def test_real_swaps_of_many_pools_are_priced_as_before_there_were_deciding_pools(
+def test_real_swaps_of_a_mint_with_one_pool_all_set_the_price(
     shared_data: Path,
 ) -> None:
-    """In order of time, in one log: pools of one mint agree, or are days apart."""
-    pools, now = DecidingPools(), 0
-    for slot, (_, made, time) in enumerate(
-        sorted(real_swaps(shared_data), key=lambda r: r[2] or 0)
-    ):
+    """In order of time, in one log: they are priced as if there were no rule."""
+    pools, now, alone = Standings(), 0, 0
+    rows = sorted(real_swaps(shared_data), key=lambda r: r[2] or 0)
+    traded: dict[str, set[str]] = {}
+    for _, made, _ in rows:
+        for mint in (made.in_mint, made.out_mint):
+            traded.setdefault(mint, set()).add(made.pool)
+    for slot, (_, made, time) in enumerate(rows):
         pools.begin(Slot(slot))
         now = max(now, time or 0)
         rate = Rate(200.0, UnixS(now))
-        told = price_slot([made], rate, partial(pools.sets_price, UnixS(now)))
-
-        assert told == price_slot([made], rate)
+        told = price_slot([made], rate, pools.sets_price, BASIC, UnixS(now))
+        if all(len(traded[one.mint]) == 1 for one in told.swaps):
+            alone += 1
+            assert told == price_slot([made], rate)
+    assert alone > 40
 
 
 def test_real_prices_and_volumes_agree(shared_data: Path) -> None:

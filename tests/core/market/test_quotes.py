@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import CASH, JITOSOL, MSOL, PYUSD, USD1, USDC, USDG, USDS, USDT, WSOL
-from mintscope.core.market.deciding import DecidingPool, DecidingPools
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import BASIC, Quotes, oriented
+from mintscope.core.market.standing import Offer, Standings, before_standing
 from mintscope.core.market.swap import QuoteKind, Swap
 
 NOW = UnixS(1_790_000_000)
@@ -26,7 +26,9 @@ def market(
 ) -> Quotes:
     """Each mint's price as its own market says it."""
     decided = {
-        mint: DecidingPool("pool", price, UnixS(NOW - age_s), pause_s, UnixS(NOW - since_s), 0)
+        mint: before_standing(
+            "pool", price, UnixS(NOW - age_s), pause_s, UnixS(NOW - since_s), is_direct=True
+        )
         for mint, price in prices.items()
     }
     return Quotes(decided.get, NOW)
@@ -40,6 +42,10 @@ def swap(  # noqa: PLR0913
         Signature("s"), index, 0, -1, 0, "made", "pool", received, gained, decimals[0],
         paid, lost, decimals[1], "signer",
     )  # fmt: skip
+
+
+def offer(usd: float, time: UnixS, *, is_direct: bool = True) -> Offer:
+    return Offer("pool", "signer", usd, usd / RATE.usd, 10**6, 10**9, time, is_direct)
 
 
 def test_nothing_known_leaves_usdc_usdt_and_sol() -> None:
@@ -89,8 +95,8 @@ def test_a_token_in_another_dollar_has_its_price() -> None:
 
 def test_sol_in_a_further_dollar_is_a_sample_of_its_rate() -> None:
     one = swap(WSOL, 10**9, USD1, 151_000_000, decimals=(9, 6))
-    assert sol_usd_samples([one], None, market({USD1: 1.0})) == ((151.0, 10**9),)
-    assert sol_usd_samples([one], None, market({USD1: 0.9})) == ()
+    assert sol_usd_samples([one], NOW, None, market({USD1: 1.0})) == ((151.0, 10**9),)
+    assert sol_usd_samples([one], NOW, None, market({USD1: 0.9})) == ()
     assert sol_usd_samples([one]) == ()
 
 
@@ -120,12 +126,12 @@ def test_a_token_in_a_token_with_a_robust_price_has_a_price_and_no_volume() -> N
 
 def test_a_price_is_never_two_steps_out_and_no_loop_forms() -> None:
     """What is priced through a token is no quote, whatever else it has."""
-    pools, time = DecidingPools(), NOW
+    pools, time = Standings(), NOW
     for slot in range(4_000):
         time = UnixS(NOW + slot)
         pools.begin(Slot(slot))
-        assert pools.sets_price(time, OTHER, "pool", 0.5, 10**6)
-        assert pools.sets_price(time, TOKEN, "pool", 1.5, 0, is_direct=False)
+        assert pools.sets_price(OTHER, offer(0.5, time))
+        assert pools.sets_price(TOKEN, offer(1.5, time, is_direct=False))
         pools.finalize(Slot(slot))
     quotes = Quotes(pools.of, time)
 
@@ -150,13 +156,13 @@ def test_two_tokens_of_one_rank_price_each_other_nowhere() -> None:
 
 def test_what_was_said_within_the_slot_does_not_change_its_quotes() -> None:
     """A slot's quotes are those of before it: the order of its swaps does not matter to them."""
-    pools = DecidingPools()
+    pools = Standings()
     pools.begin(Slot(1))
-    pools.sets_price(NOW, JITOSOL, "pool", 187.5, 0)
+    pools.sets_price(JITOSOL, offer(187.5, NOW))
     pools.begin(Slot(2))
     quotes = Quotes(pools.of, UnixS(NOW + 1))
     assert quotes.worth(JITOSOL) == 187.5
-    pools.sets_price(UnixS(NOW + 1), JITOSOL, "pool", 200.0, 0)
+    pools.sets_price(JITOSOL, offer(200.0, UnixS(NOW + 1)))
     assert quotes.worth(JITOSOL) == 187.5
 
 

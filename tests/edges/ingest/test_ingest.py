@@ -31,6 +31,7 @@ from mintscope.core.market.store import MarketReader, MarketStore
 from mintscope.core.market.swap import Swap
 from mintscope.edges.ingest.pipeline import Ingest, SourceBroken
 from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.edges.storage.sql.market.rows import swaps_of
 from support.fakes.made_chain import (
     MINTS,
     ListSource,
@@ -319,6 +320,44 @@ async def test_a_private_pool_moves_nothing_that_is_served_not_even_over_a_resta
         served.append([row[:7] for row in rows if row[0] in {WSOL, MINTS[0]}])
 
     assert served[0] == served[1] != []
+
+
+@pytest.mark.parametrize("moves", [-0.4, 0.25, 0.08])
+async def test_a_token_that_leaves_its_curve_is_followed_over_a_restart(
+    tmp_path: Path, moves: float
+) -> None:
+    """The pool it goes to sets the price from its third second on, whatever its price."""
+
+    def traded(number: int) -> list[Swap]:
+        sol = sol_sale(100.0)._replace(pool="sol")
+        if number < 600:
+            return [sol, standing_sale("curve", 2.0, 17_000, number)]
+        usd = 2.0 * (1 + moves * min(1.0, (number - 600) / 20))
+        return [sol, standing_sale("pool", usd, 12_000, number)]
+
+    blocks: list[Block] = []
+    for number in range(700):
+        blocks.append(block(number + 1, blocks[-1] if blocks else None, traded(number)))
+    await run(ListSource(blocks[:605]), tmp_path / "twice")
+    await run(ListSource(blocks), tmp_path / "twice")
+    await run(ListSource(blocks), tmp_path / "once")
+
+    once, twice = kept(tmp_path / "once"), kept(tmp_path / "twice")
+    assert once["candles"] == twice["candles"]
+    with apsw.Connection(str(tmp_path / "once" / MARKET_FILE)) as db:
+        seconds = [swaps_of(MINTS[0], blob) for (blob,) in db.execute(
+            "SELECT swaps FROM swap JOIN mint ON mint.id = mint WHERE address = ? ORDER BY seq",
+            (MINTS[0],),
+        )]  # fmt: skip
+    prices = [swap.price_usd for swaps in seconds for swap in swaps]
+    assert None not in prices[:600]
+    assert None not in prices[604:]
+
+
+def standing_sale(pool: str, usd: float, depth: int, number: int) -> Swap:
+    """Return a sale by one of many that leaves *depth* USD in *pool*."""
+    one = token_sale(pool, usd)
+    return one._replace(signer=f"{number} of many", out_left=depth * 10**6)
 
 
 def token_sale(pool: str, usd: float) -> Swap:

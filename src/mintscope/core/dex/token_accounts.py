@@ -33,6 +33,7 @@ MOVING_PROGRAMS: Final = SPL_PROGRAMS | SYSTEM_PROGRAM
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
 NAMED_MINTS_MAX: Final = 8
+DIGITS_MAX: Final = 19  # that surely fit a u64
 
 INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # accounts are account, mint, owner
 INITIALIZE_ACCOUNTS: Final = 3
@@ -184,6 +185,28 @@ class TokenAccounts:
     def system_instructions(self) -> Sequence[Instruction]:
         """Return every instruction of the system program, at any depth, in order of execution."""
         return self._run(self._indices(SYSTEM_PROGRAM))
+
+    def only_of(self, owners: Container[str], one: str, other: str) -> tuple[int, int] | None:
+        """Return the accounts of *owners* of two mints; None unless there is one of each."""
+        first = second = -1
+        for balance in self.book.values():
+            if balance.owner in owners:
+                if balance.mint == one and first < 0:
+                    first = balance.account_index
+                elif balance.mint == other and second < 0:
+                    second = balance.account_index
+                else:
+                    return None
+        return None if first < 0 or second < 0 else (first, second)
+
+    def left(self, account: int | None) -> int | None:
+        """Return what token *account* held after the transaction; None if nothing tells."""
+        balance = None if account is None else self.book.get(account)
+        if balance is None or balance.ui_token_amount is None:
+            return None
+        text = balance.ui_token_amount.amount
+        is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
+        return int(text) if is_number else None
 
     def is_of(self, instruction: Instruction, program: str) -> bool:
         """Return whether *instruction* is one of *program*."""

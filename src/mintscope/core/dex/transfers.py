@@ -4,6 +4,7 @@ Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
 """
 
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from mintscope.base.solana import WSOL
@@ -276,8 +277,13 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     if gained > U64_MAX or lost > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
     trader = _trader(exchange, moved, token_accounts)
+    vaults: tuple[int | None, int | None] | None = None
+    if pool is not None:
+        vaults = token_accounts.only_of(owners, received, paid)
+    if vaults is None:
+        vaults = _vaults(call, (received, paid), token_accounts, owners=owners, trader=trader)
     if pool is None:
-        pool = vault_pair(call, (received, paid), token_accounts, owners=owners, trader=trader)
+        pool = _pair(vaults, (received, paid), token_accounts)
     return Swap(
         token_accounts.signature,
         token_accounts.index,
@@ -293,22 +299,35 @@ def swap_of(  # noqa: PLR0913 - where, what and who
         lost,
         token_accounts.decimals(paid),
         trader,
+        in_left=token_accounts.left(vaults[0]),
+        out_left=token_accounts.left(vaults[1]),
     )
 
 
-def vault_pair(
+def _pair(
+    vaults: Sequence[int | None], mints: tuple[str, str], token_accounts: TokenAccounts
+) -> str:
+    """Return *vaults* as the name of their pool; a mint stands for one that is not known."""
+    names = [
+        mint if vault is None else token_accounts.key(vault)
+        for mint, vault in zip(mints, vaults, strict=True)
+    ]
+    return BETWEEN_VAULTS.join(sorted(names))
+
+
+def _vaults(
     call: Call,
     mints: tuple[str, str],
     token_accounts: TokenAccounts,
     *,
     owners: tuple[str, ...],
     trader: str,
-) -> str:
+) -> tuple[int | None, int | None]:
     """Return the vaults of *call* through which most of each mint moved.
 
     mints     the one received and the one paid
     owners    of the vaults; none: all but the *trader* may own them
-    Two mints stand for the pool if no account can be told from the trader's.
+    None for a mint if no account can be told from the trader's.
     """
     received, paid = mints
     takers: dict[int, int] = {}
@@ -318,8 +337,7 @@ def vault_pair(
             takers[target] = takers.get(target, 0) + amount
         if mint in (paid, None) and _may_own(source, owners, trader, token_accounts):
             givers[source] = givers.get(source, 0) + amount
-    names = [_largest(takers, token_accounts) or received, _largest(givers, token_accounts) or paid]
-    return BETWEEN_VAULTS.join(sorted(names))
+    return _largest(takers), _largest(givers)
 
 
 def _may_own(
@@ -330,11 +348,11 @@ def _may_own(
     return owner in owners if owners else owner != trader
 
 
-def _largest(amounts: dict[int, int], token_accounts: TokenAccounts) -> str | None:
-    """Return the address of the account with the largest amount, None if there is no account."""
+def _largest(amounts: dict[int, int]) -> int | None:
+    """Return the account with the largest amount, None if there is no account."""
     if not amounts:
         return None
-    return token_accounts.key(max(amounts, key=lambda account: (amounts[account], account)))
+    return max(amounts, key=lambda account: (amounts[account], account))
 
 
 def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:

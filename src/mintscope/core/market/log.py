@@ -30,6 +30,21 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
     quote_decimals: int | None = None
 
 
+class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What a swap tells of its pool: see `standing`.
+
+    depth       micro-USD of the quote in the pool after it; None if no balance shows it
+    flow        micro-USD that changed hands, also where it is no volume
+    signer      the beginning of the address
+    is_direct   its price was set in dollars or SOL
+    """
+
+    depth: int | None
+    flow: int
+    signer: str
+    is_direct: bool = True
+
+
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A swap as one mint's analytics see it, fixed when it was appended.
 
@@ -39,6 +54,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     pool         its address, or its program where that has no pools; None in logs of before
     offered      (price_usd, price_sol) that it would have set, had its pool decided
     detail       written beside the log; what reads the log goes without it
+    evidence     what it tells of its pool; None in logs of before
     """
 
     mint: Mint
@@ -53,6 +69,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     pool: str | None = None
     offered: tuple[float, float] | None = None
     detail: SwapDetail | None = None
+    evidence: Evidence | None = None
 
 
 class SlotHeader(msgspec.Struct, frozen=True):

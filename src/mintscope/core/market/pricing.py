@@ -4,7 +4,7 @@ Anchors    wrapped SOL and dollars by mint, other tokens by their price: see `qu
 SOL/USD    the volume-weighted median of the swaps of SOL for dollars of a
            slot and of the 60 s before it; without any, the last rate for 300 s
 No rate    no price and no volume, whatever the quote
-Pools      a swap sets no price unless `deciding` lets its pool; it adds volume
+Pools      a swap sets no price unless `standing` lets its pool; it adds volume
 Dust       too little moved to tell a price: the swap adds volume only
 Exact      volumes are integers rounded down from exact rationals of the raw
            amounts and the rate; a price is the nearest float to its rational
@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from fractions import Fraction
 from math import isfinite
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+from msgspec.structs import astuple
 
 from mintscope.base.primitives import MICRO_USD, Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, WSOL
-from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
+from mintscope.core.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.quotes import BASIC, Quotes, oriented
-from mintscope.core.market.swap import Oriented, QuoteKind, Swap
+from mintscope.core.market.standing import SIGNER_CHARS, Offer
+from mintscope.core.market.swap import Oriented, QuoteKind, RecognisedBy, Swap
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
 RATE_WINDOW_S: Final = 60
@@ -39,19 +42,13 @@ PRICE_USD_MAX: Final = 1e12
 RATE_MIN: Final = 0.01
 RATE_MAX: Final = 1e6
 VOLUME_MAX: Final = 10**15
+DEPTH_MAX: Final = 10**16
 DECIMALS_MAX: Final = 30
 
 
-Agrees: TypeAlias = Callable[[str, float], bool]  # pool, price in USD
-
-
-class SetsPrice(Protocol):
-    """Whether a pool may set the price of a mint, asked of the swaps of a slot in order."""
-
-    def __call__(
-        self, mint: Mint, pool: str, price: float, volume: int, /, *, is_direct: bool
-    ) -> bool:
-        """Return whether it may; *price* in USD, *volume* in micro-USD."""
+Agrees: TypeAlias = Callable[[Offer], bool]
+SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
+"""Whether a swap sets the price of a mint, asked of the swaps of a slot in order."""
 
 
 class Rate(NamedTuple):
@@ -81,30 +78,32 @@ class Priced(NamedTuple):
 
 
 def sol_usd_samples(
-    swaps: Iterable[Swap], agrees: Agrees | None = None, quotes: Quotes = BASIC
+    swaps: Iterable[Swap],
+    time: UnixS = UnixS(0),  # noqa: B008 - a number
+    agrees: Agrees | None = None,
+    quotes: Quotes = BASIC,
 ) -> tuple[tuple[float, int], ...]:
     """Return (dollars per SOL, lamports) of the swaps of a slot that can tell it.
 
-    agrees   whether a pool may set the price of SOL; None: every one
+    time     of the slot
+    agrees   whether the next swap may set the price of SOL, asked in order; None: every one may
     """
     found = []
     for swap in swaps:
         if swap.in_mint == WSOL and swap.out_mint in quotes.dollars:
-            lamports, dollars = swap.in_amount, swap.out_amount
+            lamports, dollars, left = swap.in_amount, swap.out_amount, swap.out_left
         elif swap.out_mint == WSOL and swap.in_mint in quotes.dollars:
-            lamports, dollars = swap.out_amount, swap.in_amount
+            lamports, dollars, left = swap.out_amount, swap.in_amount, swap.in_left
         else:
             continue
         if lamports < SAMPLE_LAMPORTS_MIN or dollars > VOLUME_MAX:
             continue
         price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
         if RATE_MIN <= price <= RATE_MAX:
-            found.append((price, lamports, swap.pool))
-    return tuple(
-        (price, lamports)
-        for price, lamports, pool in found
-        if agrees is None or agrees(pool, price)
-    )
+            offer = Offer(swap.pool, swap.signer, price, 1.0, dollars, _shown(swap, left), time)
+            if agrees is None or agrees(offer):
+                found.append((price, lamports))
+    return tuple(found)
 
 
 def weighted_median(samples: Iterable[tuple[float, int]]) -> float:
@@ -149,11 +148,13 @@ def price_slot(
     rate: Rate | None,
     sets_price: SetsPrice | None = None,
     quotes: Quotes = BASIC,
+    time: UnixS = UnixS(0),  # noqa: B008 - a number
 ) -> Priced:
     """Return *swaps* as their base mints' analytics see them.
 
-    sets_price   asked in order whether a pool may set the price; None: every one
+    sets_price   asked in order whether a swap sets the price; None: every one does
     quotes       what each mint is worth as a quote, as of before the slot
+    time         of the slot
     """
     sided, unpriced = _sided(swaps, quotes)
     if rate is None:
@@ -163,25 +164,28 @@ def price_slot(
     exact_rate = Fraction(rate.usd)
     priced = []
     for swap, seen in sided:
-        volume = _volume(seen, exact_rate, quotes)
-        if volume > VOLUME_MAX:
+        flow = _volume(seen, exact_rate, quotes)
+        if flow > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
-        if (swap.transaction_index, seen.base, swap.signer) in wash:
-            volume = 0
-        price, pool = _price(seen, rate.usd, quotes), swap.pool
+        is_wash = (swap.transaction_index, seen.base, swap.signer) in wash
+        volume = 0 if is_wash else flow
+        price = _price(seen, rate.usd, quotes)
         usd, sol = (None, None) if isinstance(price, Unpriced) else price
-        offered = None
+        offered, evidence = None, None
         if isinstance(price, Unpriced):
             unpriced[price] += 1
-        elif sets_price is not None and not sets_price(
-            seen.base, pool, price[0], volume, is_direct=seen.quote_kind is not QuoteKind.TOKEN
-        ):
-            unpriced[Unpriced.OTHER_POOL] += 1
-            usd, sol, offered = None, None, price
+        else:
+            evidence = _evidence(swap, seen, exact_rate, quotes)
+            if sets_price is not None and not sets_price(
+                seen.base, offer_of(swap.pool, price, evidence, time)
+            ):
+                unpriced[Unpriced.OTHER_POOL] += 1
+                usd, sol, offered = None, None, price
         if volume or usd is not None:
-            at, is_buy, told = _position(swap), seen.is_buy, _detail(swap, seen)
-            priced.append(PricedSwap(seen.base, *at, is_buy, volume, usd, sol, pool, offered, told))
+            at, is_buy = _position(swap), seen.is_buy
+            shown = offered, _detail(swap, seen), evidence
+            priced.append(PricedSwap(seen.base, *at, is_buy, volume, usd, sol, swap.pool, *shown))
     return Priced(priced, unpriced)
 
 
@@ -197,6 +201,31 @@ def _sided(
         else:
             sided.append((swap, seen))
     return sided, +Counter({Unpriced.NO_ANCHOR: without})
+
+
+def offer_of(pool: str, price: tuple[float, float], evidence: Evidence, time: UnixS) -> Offer:
+    """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
+    depth, flow, signer, is_direct = astuple(evidence)
+    return Offer(pool, signer, *price, flow, depth, time, is_direct)
+
+
+def _evidence(swap: Swap, seen: Oriented, rate: Fraction, quotes: Quotes) -> Evidence:
+    left = seen.quote_left
+    depth = None if left is None else _worth(seen, left, rate, quotes)
+    flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
+    is_direct = seen.quote_kind is not QuoteKind.TOKEN
+    return Evidence(_shown(swap, depth), flow, swap.signer[:SIGNER_CHARS], is_direct)
+
+
+def _shown(swap: Swap, depth: int | None) -> int | None:
+    """Return the *depth* that *swap* shows, at most DEPTH_MAX.
+
+    One by a program that the table does not list shows none, because such a program can be the
+    trader's own: one vault may stand in any number of its pools.
+    """
+    if swap.recognised_by is RecognisedBy.TRANSFERS:
+        return 0
+    return None if depth is None else min(depth, DEPTH_MAX)
 
 
 def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
@@ -229,17 +258,24 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
 
 
 def _volume(seen: Oriented, rate: Fraction, quotes: Quotes) -> int:
-    """Return the micro-USD that changed hands, rounded down."""
+    """Return the micro-USD that changed hands, rounded down; 0 for a quote that counts none."""
+    if seen.quote_kind is QuoteKind.TOKEN and not quotes.counts_volume(seen.quote):
+        return 0
+    return _worth(seen, seen.quote_amount, rate, quotes)
+
+
+def _worth(seen: Oriented, amount: int, rate: Fraction, quotes: Quotes) -> int:
+    """Return the micro-USD that *amount* of the quote is worth, rounded down."""
     if seen.quote_kind is QuoteKind.USD:
-        return seen.quote_amount
+        return amount
     if seen.quote_kind is QuoteKind.TOKEN:
         decimals = seen.quote_decimals
-        if not quotes.counts_volume(seen.quote) or decimals is None or decimals > DECIMALS_MAX:
+        if decimals is None or decimals > DECIMALS_MAX:
             return 0
         worth = Fraction(quotes.worth(seen.quote))
         scale: int = worth.denominator * 10**decimals
-        return seen.quote_amount * worth.numerator * MICRO_USD // scale
-    scaled = seen.quote_amount * rate.numerator * MICRO_USD
+        return amount * worth.numerator * MICRO_USD // scale
+    scaled = amount * rate.numerator * MICRO_USD
     return scaled // (rate.denominator * LAMPORTS_PER_SOL)
 
 

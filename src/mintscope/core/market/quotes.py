@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
-from mintscope.core.market.deciding import DecidingPool
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.swap import Oriented, QuoteKind, Swap
 
 PEG_MAX: Final = 0.01
@@ -34,7 +34,7 @@ ROBUST_AGE_S: Final = 3_600
 ROBUST_PAUSE_S: Final = 10.0
 NO_QUOTE: Final = 4
 
-Decided = Callable[[Mint], DecidingPool | None]
+Decided = Callable[[Mint], Standing | None]
 
 
 class QuoteMints(NamedTuple):
@@ -103,13 +103,13 @@ class Quotes:
             return None
         age_s = self._time - decided.at
         if mint in self._staking:
-            return decided.price if age_s <= STAKED_FRESH_S else None
+            return decided.usd if age_s <= STAKED_FRESH_S else None
         is_robust = (
             age_s <= ROBUST_FRESH_S
             and self._time - decided.since >= ROBUST_AGE_S
             and decided.pause_s <= ROBUST_PAUSE_S
         )
-        return decided.price if is_robust else None
+        return decided.usd if is_robust else None
 
 
 def _on_peg(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> frozenset[Mint]:
@@ -118,7 +118,7 @@ def _on_peg(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> frozense
     for dollar in dollars:
         known = decided(dollar)
         if known is not None and time - known.at <= PEG_FRESH_S:
-            prices[dollar] = known.price
+            prices[dollar] = known.usd
     trusted = dollars & TRUSTED
     judged = dict.fromkeys(trusted, 1.0) | prices
     if len(judged) < JUDGED_MIN:
@@ -147,7 +147,7 @@ def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
     if paid <= received:
         kind = quotes.kind(swap.out_mint)
         assert kind is not None
-        return Oriented(kind, *into, *out, is_buy=False)
+        return Oriented(kind, *into, *out, is_buy=False, quote_left=swap.out_left)
     kind = quotes.kind(swap.in_mint)
     assert kind is not None
-    return Oriented(kind, *out, *into, is_buy=True)
+    return Oriented(kind, *out, *into, is_buy=True, quote_left=swap.in_left)

@@ -9,10 +9,10 @@ from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap
 from mintscope.base.time import DAY_S, MINUTE_S
 from mintscope.core.market.coverage import NotRead, SlotCoverage
-from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import Tail
 from mintscope.core.market.log import CandleRow, LogReader, PricedSwap, SlotHeader, Waypoint
 from mintscope.core.market.registry import Activity
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.timeframe import Timeframe
 
 # Loading a mint reads this many candles and this much pressure history.
@@ -30,7 +30,7 @@ class NewSlot(msgspec.Struct, frozen=True):
 
     header: SlotHeader
     swaps: Sequence[PricedSwap]
-    deciding: Mapping[Mint, DecidingPool] = msgspec.field(default_factory=dict)
+    deciding: Mapping[Mint, Standing] = msgspec.field(default_factory=dict)
 
 
 class DeadSlot(msgspec.Struct, frozen=True):
@@ -146,7 +146,7 @@ class MarketStore(Protocol):
         follows_files   recorded for the readers: the market's clock is the files'
         """
 
-    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, DecidingPool]]:
+    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
         """Return which pools decided after which living slots, oldest first.
 
         For each mint at least what held after the newest slot that is not kept.

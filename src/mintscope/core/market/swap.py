@@ -28,6 +28,8 @@ class Swap(NamedTuple):
     Side    in_ is what the pool received, out_ what it paid
     program the short name of the table; the address of a program that is not in it
     pool    the address that names the pool, or its two vaults, sorted, with `+` between
+    in_left, out_left   raw units of either mint in the vaults of the pool after the transaction;
+            None if no balance shows them
     """
 
     signature: Signature
@@ -45,6 +47,8 @@ class Swap(NamedTuple):
     out_decimals: int | None
     signer: str
     recognised_by: RecognisedBy = RecognisedBy.TABLE
+    in_left: int | None = None
+    out_left: int | None = None
 
 
 class QuoteKind(StrEnum):
@@ -60,6 +64,7 @@ class Oriented(NamedTuple):
 
     quote     a dollar if there is one, else wrapped SOL, else another token
     is_buy    the base left the pool
+    quote_left   raw units of the quote in the vaults of the pool after it; None: not known
     """
 
     quote_kind: QuoteKind
@@ -70,3 +75,4 @@ class Oriented(NamedTuple):
     quote_amount: int
     quote_decimals: int | None
     is_buy: bool
+    quote_left: int | None = None

@@ -11,10 +11,10 @@ from mintscope.base.errors import NeedsOperator
 from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL, Block, Source, SourceError
-from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.history.store import HistoryJoin
 from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
+from mintscope.core.market.standing import Standings
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.decode_ahead import DecodeAhead
 from mintscope.edges.ingest.fold import FinalFold, MeasuredFinality, not_measured
@@ -67,12 +67,12 @@ class Ingest:
         Raises ForkBelowFinalized or WrongChain where an operator must decide, else SourceError.
         """
         tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
-        deciding = DecidingPools(await self.store.deciding_pools())
+        standings = Standings(await self.store.deciding_pools())
         decode_block = None if self.ahead is None else self.ahead.decoded
         chain = Slots(
             tail,
             self.decode,
-            deciding,
+            standings,
             decode_block=decode_block,
             quote_mints=self.quote_mints,
         )
@@ -157,5 +157,5 @@ class Ingest:
     async def _join(self, chain: Slots) -> None:
         """Join the pasts that are ready and folded up to."""
         while self.history is not None and (mint := await self.history.join()) is not None:
-            chain.deciding = DecidingPools(await self.store.deciding_pools())
+            chain.standings = Standings(await self.store.deciding_pools())
             log.info("history_joined", mint=mint)

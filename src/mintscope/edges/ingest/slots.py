@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final, TypeAlias
 
 import structlog
@@ -23,11 +22,11 @@ from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex.decode import NO_PROGRAM
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason
 from mintscope.core.dex.programs import UNLISTED
-from mintscope.core.market.deciding import DecidingPools
 from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import QuoteMints, Quotes
+from mintscope.core.market.standing import Standings
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
 from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage
@@ -48,7 +47,7 @@ DISCRIMINATORS_MAX: Final = 200
 class Slots:
     """The log's tail, moved on by updates.
 
-    deciding       which pool decides the price of each mint, as of the newest block
+    standings      the pools of each mint, as of the newest block
     decode_block   decodes a whole block; None: *decode* does
     quote_mints    dollars and staking tokens that others are priced in
     """
@@ -57,7 +56,7 @@ class Slots:
         self,
         tail: Tail,
         decode: Decode,
-        deciding: DecidingPools | None = None,
+        standings: Standings | None = None,
         *,
         decode_block: DecodeBlock | None = None,
         quote_mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
@@ -65,7 +64,7 @@ class Slots:
         self._tail = tail
         self._decode = decode
         self._decode_block = decode_block or _at_once(decode)
-        self.deciding = deciding or DecidingPools()
+        self.standings = standings or Standings()
         self._quote_mints = quote_mints
         self._unknown: set[tuple[str, str]] = set()
         self._meter = PaceMeter((header.slot, header.time) for header in tail.headers)
@@ -116,26 +115,24 @@ class Slots:
             return True
         for header in place.dead:
             self._tail.retract()
-            self.deciding.retract(header.slot)
+            self.standings.retract(header.slot)
             RETRACTED.inc()
             changes.append(DeadSlot(header.slot))
         if isinstance(place, Hole):
             return False
         decoded = self._read(block)
         swaps = decoded.swaps
-        time, deciding = self._tail.effective(block.time), self.deciding
-        quotes = Quotes(deciding.of, time, self._quote_mints)
-        samples = sol_usd_samples(
-            swaps, lambda pool, price: deciding.agrees(WSOL, pool, price, time), quotes
-        )
+        time, standings = self._tail.effective(block.time), self.standings
+        quotes = Quotes(standings.of, time, self._quote_mints)
+        samples = sol_usd_samples(swaps, time, standings.agrees(WSOL), quotes)
         header = self._tail.header(block, samples)
         self._tail.append(header)
         self._note_pace(header)
-        deciding.begin(header.slot)
-        priced = price_slot(swaps, _rate(header), partial(deciding.sets_price, time), quotes)
+        standings.begin(header.slot)
+        priced = price_slot(swaps, _rate(header), standings.sets_price, quotes, time)
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
-        changes.append(NewSlot(header, priced.swaps, deciding.changed()))
+        changes.append(NewSlot(header, priced.swaps, standings.changed()))
         changes += _unread(block.slot, decoded)
         changes += Kinds(decoded).counted(header)
         coverage = slot_coverage(header, decoded, quotes.dollars)
@@ -152,7 +149,7 @@ class Slots:
     def _finalize(self, slot: Slot) -> Slot | None:
         final = self._tail.finalize(slot)
         if final is not None:
-            self.deciding.finalize(final)
+            self.standings.finalize(final)
         return final
 
     def _read(self, block: Block) -> Decoded:

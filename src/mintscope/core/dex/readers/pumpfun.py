@@ -17,7 +17,8 @@ from mintscope.core.dex.token_accounts import TokenAccounts, address
 from mintscope.core.market.swap import Swap
 
 TRADE_EVENT: Final = SELF_CALL + bytes.fromhex("bddb7fd34ee661ee")
-SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY, USER = 32, 40, 48, 49
+SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY, USER, SOL_RESERVE = 32, 40, 48, 49, 89
+RESERVE_MAX: Final = 10**18  # lamports: more than there are
 TAIL: Final = 250  # from here on strings and lists come first, so nothing has an offset
 DECIMALS: Final = 6  # of every mint the program makes
 TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
@@ -120,6 +121,7 @@ def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccou
     quote_side = address(quote), quotes, token_accounts.decimals(quote)
     is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
     received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
+    left = _reserve(event) if quote == WSOL else None
     signer = user if user in token_accounts.signers else token_accounts.signers[0]
     return [
         Swap(
@@ -133,8 +135,17 @@ def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccou
             *received,
             *paid,
             signer,
+            in_left=left if is_buy else None,
+            out_left=None if is_buy else left,
         )
     ]
+
+
+def _reserve(event: bytes) -> int | None:
+    """Return the lamports that the curve trades against after the trade, the virtual ones too."""
+    end = FIELDS_AT + SOL_RESERVE + 8
+    reserve = int.from_bytes(event[end - 8 : end], "little")
+    return reserve if len(event) >= end and reserve < RESERVE_MAX else None
 
 
 @lru_cache(maxsize=4096)

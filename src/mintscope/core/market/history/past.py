@@ -6,25 +6,25 @@ and deciding pool come out bit for bit as of a service that had followed the min
 
 from collections import deque
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import WSOL
-from mintscope.core.market.deciding import DecidingPool, DecidingPools, agrees, decide
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.store import FoldedPast, PastSlot, PastSwaps
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.pricing import (
     RATE_WINDOW_S,
     Rate,
+    offer_of,
     price_slot,
     sol_usd,
     sol_usd_samples,
 )
 from mintscope.core.market.quotes import Quotes, oriented
+from mintscope.core.market.standing import Offer, Standing, Standings, stand
 from mintscope.core.market.swap import Swap
 from mintscope.core.market.timeframe import Timeframe
 
@@ -44,12 +44,12 @@ class Past:
     def __init__(self, mint: Mint) -> None:
         self._mint = mint
         self._fold = MintFold()
-        self._pools = DecidingPools()
+        self._pools = Standings()
         self._headers: deque[SlotHeader] = deque()
         self._recent: deque[PastSwaps] = deque()
         self._since: Slot | None = None
         self._last_swap: UnixS | None = None
-        self._deciding: DecidingPool | None = None
+        self._deciding: Standing | None = None
 
     def apply(self, slot: PastSlot) -> None:
         """Price and fold one slot; slots come in order."""
@@ -60,9 +60,8 @@ class Past:
         rate = None
         if header.sol_usd is not None and header.sol_usd_time is not None:
             rate = Rate(header.sol_usd, header.sol_usd_time)
-        sets_price = partial(self._pools.sets_price, header.time)
         quotes = Quotes(self._pools.of, header.time)
-        priced = price_slot(slot.swaps, rate, sets_price, quotes).swaps
+        priced = price_slot(slot.swaps, rate, self._pools.sets_price, quotes, header.time).swaps
         deciding = self._pools.changed().get(self._mint)
         self._pools.finalize(slot.slot)
         own = [swap for swap in priced if swap.mint == self._mint]
@@ -92,9 +91,7 @@ class Past:
         newest = self._headers[-1] if self._headers else None
         previous = UnixS(0) if newest is None else newest.time
         time = previous if slot.time is None else max(slot.time, previous)
-        samples = sol_usd_samples(
-            slot.swaps, lambda pool, price: self._pools.agrees(WSOL, pool, price, time)
-        )
+        samples = sol_usd_samples(slot.swaps, time, self._pools.agrees(WSOL))
         rate = sol_usd(reversed(self._headers), samples, time) if time else None
         header = SlotHeader(
             slot=slot.slot,
@@ -121,11 +118,11 @@ class Past:
 
 
 def decide_again(
-    decided: DecidingPool | None, time: UnixS, swaps: Iterable[PricedSwap]
-) -> tuple[list[PricedSwap], DecidingPool | None]:
+    decided: Standing | None, time: UnixS, swaps: Iterable[PricedSwap]
+) -> tuple[list[PricedSwap], Standing | None]:
     """Return the logged *swaps* of one mint and slot as they are priced after *decided*.
 
-    Their prices stay; which of them are shown is decided anew.
+    Their prices stay; which of them are shown is decided again.
     """
     again = []
     for swap in swaps:
@@ -134,9 +131,17 @@ def decide_again(
             price = swap.price_usd, swap.price_sol
         if price is None or swap.pool is None:
             again.append(swap)
-        elif agrees(decided, swap.pool, price[0], time):
-            decided = decide(decided, swap.pool, price[0], swap.volume, time)
+            continue
+        decided, sets = stand(decided, _offer(swap, swap.pool, price, time))
+        if sets:
             again.append(replace(swap, price_usd=price[0], price_sol=price[1], offered=None))
         else:
             again.append(replace(swap, price_usd=None, price_sol=None, offered=price))
     return again, decided
+
+
+def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
+    """Return what a logged *swap* offers; one of before decision 60 shows its volume alone."""
+    if swap.evidence is None:
+        return Offer(pool, pool, *price, swap.volume, None, time)
+    return offer_of(pool, price, swap.evidence, time)

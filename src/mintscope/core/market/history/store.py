@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.base.solana import Gap
 from mintscope.base.time import DAY_S
-from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.log import CandleRow, PricedSwap
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.swap import Swap
 from mintscope.core.market.timeframe import Timeframe
 
@@ -30,7 +30,7 @@ class PastSwaps(NamedTuple):
     slot: Slot
     time: UnixS
     swaps: Sequence[PricedSwap]
-    deciding: DecidingPool | None
+    deciding: Standing | None
 
 
 class FoldedPast(NamedTuple):
@@ -46,7 +46,7 @@ class FoldedPast(NamedTuple):
     state: bytes | None
     in_sol: bytes | None
     last_swap: UnixS | None
-    deciding: DecidingPool | None
+    deciding: Standing | None
     recent: Sequence[PastSwaps]
 
 

@@ -35,10 +35,15 @@ DEFINITIONS: Final = (
         "price.sol = quote amount / token amount of the newest swap that sets the price\n"
         "price.usd = price.sol x SOL in USD at the time of that swap",
         "There is one from the first swap on that moves enough to tell a price: at least 1,000"
-        " units of each side and 0.0001 SOL. One pool decides; swaps of other pools count where"
-        " they agree with it. The quote may be a dollar (USDC, USDT or another within 1 % of the"
+        " units of each side and 0.0001 SOL. A pool weighs the least quote that stood in it over"
+        " the last half minute, and no more than its own trades show that it takes to move it; a"
+        " pool younger than the oldest one that trades weighs less in proportion, and a silent one"
+        " an eighth. The price is the median of the pools by weight, without pools of less than an"
+        " eighth of the weight of the heaviest. A swap sets the price if it leaves its pool within"
+        " 2 % of this median. The quote may be a dollar (USDC, USDT or another within 1 % of the"
         " median of all), SOL, a liquid staking token, or a token whose own price is robust.",
-        "The deepest pool decides, as GeckoTerminal and Codex have it.",
+        "GeckoTerminal ranks pools by reserve and volume; here what stands in a pool decides,"
+        " because volume costs nothing in a pool of one's own.",
     ),
     Definition(
         "candles",

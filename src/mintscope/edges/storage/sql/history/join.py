@@ -5,11 +5,11 @@ from typing import Final, NamedTuple
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.pricing import RATE_WINDOW_S
 from mintscope.core.market.retention import Retention
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.store import CANDLES_MIN
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
@@ -177,7 +177,7 @@ class SqlHistoryJoin:
         db.execute(JOINED, (ready.mint_id,))
 
     def _go_on(
-        self, db: Database, ready: _Ready, fold: MintFold, decided: DecidingPool | None
+        self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
         """Price anew what the log holds after the past, and fold what is folded of it.
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from mintscope.base.primitives import Mint, Slot
-from mintscope.core.market.deciding import DecidingPool
+from mintscope.core.market.standing import Standing
 from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.sql.market.rows import deciding_of
 
@@ -38,7 +38,7 @@ ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
 """
 
 
-def deciding_pools(db: Database) -> list[tuple[Slot, Mint, DecidingPool]]:
+def deciding_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
     """Return which pools decided after which living slots, oldest first."""
     return [
         (Slot(slot), Mint(mint), deciding_of(blob))

@@ -6,11 +6,11 @@ from typing import Final
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import Gap
 from mintscope.core.market.coverage import NotRead, SlotCoverage
-from mintscope.core.market.deciding import DecidingPool
 from mintscope.core.market.engine.tail import DEAD_MAX, GAPS_MAX, Tail
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.pricing import RATE_WINDOW_S
 from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.store import (
     Change,
     DeadSlot,
@@ -145,7 +145,7 @@ class SqlMarketStore:
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
-    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, DecidingPool]]:
+    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
         """Return which pools decided after which living slots, oldest first."""
         return await self._access.run(deciding_pools)
 

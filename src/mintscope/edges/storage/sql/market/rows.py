@@ -7,15 +7,18 @@ import msgspec
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint
-from mintscope.core.market.deciding import DecidingPool
-from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.core.market.log import CandleRow, Evidence, PricedSwap, SlotHeader
+from mintscope.core.market.standing import Standing, before_standing
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Database, Row
 
 # PricedSwaps without their mint, which is the row's, without detail, which is beside them, and
-# without an offered price where there is none; those of before have no pool either.
+# without an offered price or evidence if they have none; those of before have no pool either.
+EVIDENT: Final = 11  # fields of a swap with evidence
+IS_DIRECT: Final = 8  # of what decided before decision 60
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
-_deciding: Final = msgspec.msgpack.Decoder(DecidingPool)
+_standing: Final = msgspec.msgpack.Decoder(Standing)
+_decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # before decision 60
 _samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
 _mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -32,12 +35,27 @@ NEWEST_CANDLES: Final = "UNION ALL".join(
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
     """Return the swaps of one mint and slot as a blob."""
-    return _encode([astuple(swap)[1 : -1 if swap.offered else -2] for swap in swaps])
+    return _encode([_swap_row(swap) for swap in swaps])
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
     """Return the swaps of *mint* that *blob* holds, in order."""
-    return [PricedSwap(mint, *fields) for fields in _swaps.decode(blob)]
+    return [_swap_of(mint, fields) for fields in _swaps.decode(blob)]
+
+
+def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
+    *fields, offered, _, evidence = astuple(swap)
+    if evidence is not None:
+        return (*fields[1:], offered, astuple(evidence))
+    return (*fields[1:], offered) if offered else tuple(fields[1:])
+
+
+def _swap_of(mint: Mint, fields: Sequence[Any]) -> PricedSwap:
+    if len(fields) < EVIDENT:
+        return PricedSwap(mint, *fields)
+    *known, evidence = fields
+    whole: tuple[Any, ...] = (mint, *known, None, Evidence(*evidence))
+    return PricedSwap(*whole)
 
 
 def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
@@ -48,14 +66,19 @@ def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
     return volumes[0], volumes[1]
 
 
-def deciding_blob(deciding: DecidingPool | None) -> bytes | None:
+def deciding_blob(standing: Standing | None) -> bytes | None:
     """Return what decides as a blob."""
-    return None if deciding is None else _encode(deciding)
+    return None if standing is None else _encode(standing)
 
 
-def deciding_of(blob: bytes) -> DecidingPool:
-    """Return what *blob* says decides."""
-    return _deciding.decode(blob)
+def deciding_of(blob: bytes) -> Standing:
+    """Return what *blob* says decides; of before decision 60, the one pool that did."""
+    try:
+        return _standing.decode(blob)
+    except msgspec.ValidationError:
+        pool, usd, at, pause_s, since, *_ = decided = _decided.decode(blob)
+        is_direct = decided[IS_DIRECT] if len(decided) > IS_DIRECT else True
+        return before_standing(pool, usd, at, pause_s, since, is_direct=is_direct)
 
 
 def mints_blob(mints: Iterable[Mint]) -> bytes:

@@ -1,0 +1,97 @@
+"""How well a rule serves a market: the price served against that of the honest pools."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from prove.prices.market import START, Trade
+from prove.prices.rules import Rule
+
+OFF: Final = 0.02
+TRUTH_S: Final = 60
+
+
+class Judged(NamedTuple):
+    """What came of it.
+
+    worst      the served price over the true one at its worst, or the inverse: 1.0 is right
+    off_s      seconds in which it was more than OFF off
+    seconds    that were judged
+    longest_s  the longest time off in one piece
+    """
+
+    worst: float
+    off_s: int
+    seconds: int
+    longest_s: int
+
+
+def judge(
+    rule: Rule,
+    trades: Sequence[Trade],
+    *,
+    since_s: int = 0,
+    truth: Callable[[Trade], bool] | None = None,
+) -> Judged:
+    """Return how *rule* serves *trades*, second by second from *since_s* on.
+
+    truth   whether the price of a swap is the true one from then on; None: of every honest one
+    """
+    served = true = 0.0
+    worst, off, longest, run = 1.0, 0, 0, 0
+    second, seconds = START + since_s, 0
+    end = trades[-1].offer.time + 1
+    position = 0
+    while second <= end:
+        while position < len(trades) and trades[position].offer.time <= second:
+            one = trades[position]
+            position += 1
+            if rule.sets_price(one.offer):
+                served = one.offer.usd
+            if not one.is_attack if truth is None else truth(one):
+                true = one.offer.usd
+        if served and true:
+            seconds += 1
+            apart = max(served / true, true / served)
+            worst = max(worst, apart)
+            run = run + 1 if apart > 1 + OFF else 0
+            off += run > 0
+            longest = max(longest, run)
+        second += 1
+    return Judged(worst, off, seconds, longest)
+
+
+def least_capital(
+    make: Callable[[], Rule],
+    attack: Callable[[float], tuple[Sequence[Trade], int]],
+    *,
+    most: float,
+    off_s: int = TRUTH_S,
+) -> float | None:
+    """Return the least dollars with which *attack* moves the price by OFF for *off_s* seconds.
+
+    attack   (dollars) -> the trades, and the second from which they are judged
+    """
+
+    def moves(usd: float) -> bool:
+        trades, since_s = attack(usd)
+        return judge(make(), trades, since_s=since_s).off_s >= off_s
+
+    if not moves(most):
+        return None
+    low, high = 0.0, most
+    while high - low > max(1.0, low / 100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if moves(middle) else (middle, high)
+    return high
+
+
+def extreme(rule: Rule, trades: Iterable[Trade], since_s: int = 0) -> float:
+    """Return the highest price that an attacker's swap set, over the last honest one before it."""
+    most = true = 1.0
+    for one in trades:
+        sets = rule.sets_price(one.offer)
+        if not one.is_attack:
+            true = one.offer.usd
+        elif sets and one.offer.time >= START + since_s:
+            most = max(most, one.offer.usd / true, true / one.offer.usd)
+    return most

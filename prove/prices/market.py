@@ -1,0 +1,130 @@
+"""Pools that hold money, and who trades in them: the markets that rules are tried on."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import sqrt
+from random import Random
+from typing import Final, NamedTuple
+
+from mintscope.base.primitives import MICRO_USD, UnixS
+from mintscope.core.market.standing import Offer
+
+START: Final = 1_700_000_000
+SOL_USD: Final = 150.0
+
+
+class Trade(NamedTuple):
+    """A swap as rules see it, and what only the simulation knows.
+
+    is_attack   an attacker's own
+    """
+
+    offer: Offer
+    is_attack: bool = False
+
+
+@dataclass
+class Pool:
+    """Constant product: *quote* dollars against *base* tokens, a fee on what comes in."""
+
+    name: str
+    quote: float
+    base: float
+    fee: float = 0.0025
+    stands: bool = field(default=True)
+
+    @property
+    def spot(self) -> float:
+        """Dollars per token."""
+        return self.quote / self.base
+
+    def buy(self, usd: float) -> float:
+        """Return the price that *usd* buys at."""
+        taken = self.base - self.base * self.quote / (self.quote + usd * (1 - self.fee))
+        self.quote += usd
+        self.base -= taken
+        return usd / taken
+
+    def sell(self, usd: float) -> float:
+        """Return the price that about *usd* worth of tokens sells at."""
+        tokens = usd / self.spot
+        paid = self.quote - self.quote * self.base / (self.base + tokens * (1 - self.fee))
+        self.quote -= paid
+        self.base += tokens
+        return paid / tokens
+
+    def move_to(self, spot: float) -> float:
+        """Trade until one token costs *spot*; return what it took in dollars, negative: a sale."""
+        root = sqrt(spot * self.quote * self.base)
+        return root - self.quote
+
+
+def trade(  # noqa: PLR0913 - what a swap says
+    time: float,
+    pool: str,
+    price: float,
+    usd: float,
+    depth: float | None,
+    *,
+    signer: str,
+    is_attack: bool = False,
+) -> Trade:
+    """Return a swap of *usd* at *price* that leaves *depth* dollars in *pool*."""
+    offer = Offer(
+        pool,
+        signer,
+        price,
+        price / SOL_USD,
+        int(usd * MICRO_USD),
+        None if depth is None else int(depth * MICRO_USD),
+        UnixS(START + int(time)),
+    )
+    return Trade(offer, is_attack)
+
+
+def swap_in(time: float, pool: Pool, usd: float, signer: str) -> Trade:
+    """Return a purchase of *usd* in *pool*, or a sale if it is negative, and do it."""
+    price = pool.buy(usd) if usd > 0 else pool.sell(-usd)
+    return trade(time, pool.name, price, abs(usd), pool.quote, signer=signer)
+
+
+def crowd(  # noqa: PLR0913 - what a market is made of
+    random: Random,
+    pools: list[Pool],
+    *,
+    begin: float = 0.0,
+    end: float,
+    every_s: float = 1.0,
+    size: float = 0.002,
+    volatility: float = 0.0005,
+    drift: float = 0.0,
+) -> Iterator[Trade]:
+    """Yield honest trades: people trade anywhere, by depth; arbitrage closes what opens.
+
+    every_s      a trade, on average
+    size         of a trade on average, as a part of the depth of its pool
+    volatility   of what the token is worth, a second (log-normal)
+    drift        of it, a second
+    """
+    time, worth = begin, pools[0].spot
+    while True:
+        pause_s = random.expovariate(1 / every_s)
+        time += pause_s
+        if time >= end:
+            return
+        worth *= 1 + random.gauss(drift * pause_s, volatility * pause_s**0.5)
+        pool = random.choices(pools, [one.quote for one in pools])[0]
+        usd = pool.quote * size * random.expovariate(1) * random.choice([1, -1])
+        yield swap_in(time, pool, usd, f"person-{random.randrange(10**6)}")
+        for one in pools:
+            apart = worth / one.spot
+            if max(apart, 1 / apart) > 1 + one.fee + 0.002:
+                usd = one.move_to(worth * (1 - one.fee if apart > 1 else 1 + one.fee))
+                if abs(usd) > 1:
+                    yield swap_in(time, one, usd, f"bot-{random.randrange(5)}")
+
+
+def in_order(*parts: Iterable[Trade]) -> list[Trade]:
+    """Return all trades in order of time, those of one second as the parts stand."""
+    together = [one for part in parts for one in part]
+    return sorted(together, key=lambda one: one.offer.time)

@@ -1,0 +1,174 @@
+"""The rules that were compared; each says of one swap after another whether it sets the price."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from typing_extensions import override
+
+from mintscope.core.market.standing import Offer, Standing, stand
+
+MINUTE_S: Final = 60
+FRACTION: Final = 1 / 8
+
+
+class Rule(Protocol):
+    """A rule, at the beginning of a mint."""
+
+    def sets_price(self, offer: Offer) -> bool:
+        """Return whether the next swap sets the price."""
+
+
+class FirstVolume:
+    """The rule of decision 18: the pool with most volume of the first ten minutes decides.
+
+    Written again from its text, so that it stays after the code is gone.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ""
+        self._previous = ""
+        self._price = self._pause_s = 0.0
+        self._at = self._since = self._until = self._lead = 0
+
+    def sets_price(self, offer: Offer) -> bool:
+        """Return whether the pool decides, agrees, or may begin again."""
+        if not self._pool:
+            self._begin(offer)
+            self._lead = offer.volume
+            return True
+        if offer.time - self._since < 600:
+            self._weigh(offer)
+            return True
+        silent_s = offer.time - self._at
+        is_new_start = silent_s > max(3_600, min(86_400, 100 * self._pause_s))
+        if offer.pool == self._pool:
+            self._trade(offer)
+            return True
+        if offer.pool == self._previous and offer.time <= self._until:
+            self._pool, self._previous = offer.pool, ""
+            self._trade(offer)
+            return True
+        apart = max(offer.usd / self._price, self._price / offer.usd)
+        if apart > 1.05 + 0.01 * silent_s / MINUTE_S and not is_new_start:
+            return False
+        if is_new_start:
+            self._begin(offer)
+        elif silent_s > max(30, min(86_400, 10 * self._pause_s)):
+            self._previous, self._until = self._pool, offer.time + 86_400
+            self._pool, self._price, self._at, self._pause_s = offer.pool, offer.usd, offer.time, 0
+        return True
+
+    def _begin(self, offer: Offer) -> None:
+        self._pool, self._price, self._pause_s = offer.pool, offer.usd, 0.0
+        self._at = self._since = offer.time
+
+    def _weigh(self, offer: Offer) -> None:
+        if offer.pool == self._pool:
+            self._lead += offer.volume
+            self._trade(offer)
+            return
+        self._lead -= offer.volume
+        if self._lead < 0:
+            self._lead, since = -self._lead, self._since
+            self._begin(offer)
+            self._since = since
+
+    def _trade(self, offer: Offer) -> None:
+        self._pause_s += (offer.time - self._at - self._pause_s) / 4
+        self._price, self._at = offer.usd, offer.time
+
+
+class Weighed:
+    """A rule that weighs the pools of a mint; by default their median decides."""
+
+    def __init__(self, *, is_deepest: bool = False) -> None:
+        self._last: dict[str, Offer] = {}
+        self._is_deepest = is_deepest
+
+    def weight(self, pool: str, time: int) -> float:
+        """Return what *pool* weighs."""
+        raise NotImplementedError
+
+    def note(self, offer: Offer) -> None:
+        """Take in what the swap shows."""
+
+    def sets_price(self, offer: Offer) -> bool:
+        """Return whether the pool counts, and is within 2 % of what decides."""
+        self._last[offer.pool] = offer
+        self.note(offer)
+        weighed = [(one.usd, self.weight(pool, offer.time)) for pool, one in self._last.items()]
+        most = max(weight for _, weight in weighed)
+        if self.weight(offer.pool, offer.time) < FRACTION * most:
+            return False
+        if self._is_deepest:
+            middle = max(weighed, key=lambda one: one[1])[0]
+        else:
+            middle = _median([one for one in weighed if one[1] >= FRACTION * most])
+        return max(offer.usd / middle, middle / offer.usd) <= 1.02
+
+
+class ByVolume(Weighed):
+    """The median of pools by their volume of ten minutes, at most a tenth of it by one signer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._recent: dict[str, deque[Offer]] = {}
+
+    @override
+    def note(self, offer: Offer) -> None:
+        """Keep ten minutes of each pool."""
+        kept = self._recent.setdefault(offer.pool, deque())
+        kept.append(offer)
+
+    @override
+    def weight(self, pool: str, time: int) -> float:
+        """Return the volume of ten minutes, capped for each signer."""
+        kept = self._recent[pool]
+        while kept and time - kept[0].time > 600:
+            kept.popleft()
+        signers: dict[str, int] = {}
+        for one in kept:
+            signers[one.signer] = signers.get(one.signer, 0) + one.volume
+        cap = sum(signers.values()) / 10
+        return sum(min(volume, cap) for volume in signers.values())
+
+
+class ByDepth(Weighed):
+    """The median, or the deepest alone, by the quote that each swap left in its pool."""
+
+    @override
+    def weight(self, pool: str, time: int) -> float:
+        """Return the newest depth; after an hour without a swap, nothing."""
+        last = self._last[pool]
+        return float(last.depth or 0) if time - last.time <= 3_600 else 0.0
+
+
+class ByStanding:
+    """The rule of decision 60, as the product has it."""
+
+    def __init__(self) -> None:
+        self._standing: Standing | None = None
+
+    def sets_price(self, offer: Offer) -> bool:
+        """Return whether the swap leaves its pool near the median of what stands."""
+        self._standing, sets = stand(self._standing, offer)
+        return sets
+
+
+def _median(weighed: list[tuple[float, float]]) -> float:
+    half, below = sum(weight for _, weight in weighed) / 2, 0.0
+    for price, weight in sorted(weighed):
+        below += weight
+        if below >= half:
+            return price
+    raise AssertionError("some weight is at least half of all")
+
+
+RULES: Final[dict[str, Callable[[], Rule]]] = {
+    "first volume (ADR 18)": FirstVolume,
+    "median by volume": ByVolume,
+    "deepest pool": lambda: ByDepth(is_deepest=True),
+    "median by depth": ByDepth,
+    "median by what stands": ByStanding,
+}

@@ -1,0 +1,243 @@
+"""Ordinary days and attacks, as lists of trades."""
+
+import gzip
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from prove.prices.market import SOL_USD, START, Pool, Trade, crowd, in_order, swap_in, trade
+
+LAUNCHES: Final = Path(__file__).resolve().parents[3] / "shared/data/market_2026"
+MOVED_TO_POOL_SOL: Final = 85.0  # pump.fun moves about that much to the pool
+CURVE_SOL: Final = 115.0  # of which 30 are virtual
+
+
+CURVES_S: Final = (20, 45, 60, 90, 120, 200, 300, 450, 550, 900)
+
+
+class Scenario(NamedTuple):
+    """Trades, and from which second on they are judged."""
+
+    trades: Sequence[Trade]
+    since_s: int = 0
+
+
+# Honest days
+
+
+def leaves_curve(seed: int, *, moves: float, in_s: float = 20.0, curve_s: int = 1_200) -> Scenario:
+    """Return a token that leaves its curve, whose pool moves by *moves* within *in_s*."""
+    random = Random(seed)
+    curve = Pool("curve", CURVE_SOL * SOL_USD, CURVE_SOL * SOL_USD, fee=0.0125)
+    on_curve = list(crowd(random, [curve], end=curve_s, every_s=1.0, size=0.005))
+    quote = MOVED_TO_POOL_SOL * SOL_USD
+    pool = Pool("pool", quote, quote / curve.spot)
+    rush = _rush(random, pool, curve_s + 3.0, moves, in_s)
+    after = list(
+        crowd(random, [pool], begin=curve_s + 3 + in_s, end=curve_s + 900, every_s=2.0, size=0.01)
+    )
+    return Scenario(in_order(on_curve, rush, after), curve_s)
+
+
+def changes_pool(
+    seed: int, *, part: float, moves: float, every_s: float = 2.0, is_known: bool = True
+) -> Scenario:
+    """Liquidity is taken out of a pool, unseen; one of *part* of its depth remains, and moves.
+
+    is_known   the other pool traded before
+    """
+    random = Random(seed)
+    left, other = Pool("left", 100_000, 100_000), Pool("other", 100_000 * part, 100_000 * part)
+    before = list(crowd(random, [left, other] if is_known else [left], end=600, every_s=every_s))
+    other.base = other.quote / left.spot
+    rush = _rush(random, other, 603.0, moves, 20.0)
+    after = list(crowd(random, [other], begin=623, end=1_500, every_s=every_s))
+    return Scenario(in_order(before, rush, after), 600)
+
+
+def many_pools(seed: int) -> Scenario:
+    """Three pools of different depth and fee, kept together by arbitrage; a lively token."""
+    random = Random(seed)
+    pools = [
+        Pool("deep", 100_000, 100_000, 0.0025),
+        Pool("less deep", 60_000, 60_000, 0.01),
+        Pool("thin", 10_000, 10_000, 0.003),
+    ]
+    return Scenario(list(crowd(random, pools, end=1_800, every_s=1.5, volatility=0.002)), 60)
+
+
+def is_deep(one: Trade) -> bool:
+    """Return whether *one* was done in the deepest pool of `many_pools`."""
+    return one.offer.pool == "deep"
+
+
+def launches() -> Iterator[tuple[str, Scenario]]:
+    """Yield (mint, real trades of its pool after a made curve of some length) ten times a mint."""
+    for launch in read_launches():
+        for curve_s in CURVES_S:
+            yield launch["mint"], real_launch(launch, curve_s)
+
+
+def read_launches() -> list[dict[str, Any]]:
+    """Return the launches of market_2026; none where the data is missing."""
+    path = LAUNCHES / "launch_trades.jsonl.gz"
+    if not path.exists():
+        return []
+    with gzip.open(path, "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
+    """Return *launch* behind *curve_s* seconds of its curve."""
+    swaps = [one for one in launch["swaps"] if one["sol"] >= 0.001 and one["tokens"] > 0]
+    middle = median(one["sol"] / one["tokens"] for one in swaps)
+    swaps = [one for one in swaps if 1 / 30 < one["sol"] / one["tokens"] / middle < 30]
+    first = swaps[0]["sol"] / swaps[0]["tokens"] * SOL_USD
+    quote = CURVE_SOL * SOL_USD
+    curve = Pool("curve", quote, quote / first, fee=0.0125)
+    random = Random(launch["mint"])
+    trades = list(crowd(random, [curve], end=curve_s, every_s=0.7, size=0.02))
+    depth = MOVED_TO_POOL_SOL * SOL_USD
+    for one in swaps:
+        usd = one["sol"] * SOL_USD
+        depth += usd if one["side"] == "buy" else -usd
+        trades.append(
+            trade(
+                curve_s + 2 + one["ts"] - swaps[0]["ts"],
+                "pool",
+                one["sol"] / one["tokens"] * SOL_USD,
+                usd,
+                max(depth, 1.0),
+                signer=one["trader"],
+            )
+        )
+    return Scenario(in_order(trades), curve_s)
+
+
+# Attacks
+
+
+def stranger_in_first_minutes(seed: int) -> Scenario:
+    """Two pools with about 150 SOL of volume, and one trade of 2.5 SOL at five times the price."""
+    random = Random(seed)
+    pools = [Pool("one", 30_000, 30_000), Pool("two", 30_000, 30_000)]
+    honest = list(crowd(random, pools, end=7_200, every_s=4.0))
+    return Scenario(in_order(honest, [_own(596.0, 5.0, 2.5 * SOL_USD, 2.5 * SOL_USD)]), 600)
+
+
+def cents_near(seed: int) -> Scenario:
+    """Ten cents at 4.9 % above, again and again."""
+    honest, price = _honest(seed, 1_800)
+    own = [_own(700.0 + 5 * n, 1.049 * price(700 + 5 * n), 0.1, 10.0) for n in range(200)]
+    return Scenario(in_order(honest, own), 700)
+
+
+def cents_after_quiet(seed: int) -> Scenario:
+    """Thirty-five seconds of quiet, and then 30 cents at twenty times the price."""
+    honest, _ = _honest(seed, 1_000)
+    return Scenario(in_order(honest, [_own(1_035.0, 20.0, 0.3, 30.0)], _later(seed, 1_050)), 1_000)
+
+
+def washed(seed: int) -> Scenario:
+    """Five trades of 10,000 SOL at 500 times the price, with money that is there."""
+    honest, _ = _honest(seed, 1_800)
+    usd = 10_000 * SOL_USD
+    own = [_own(900.0 + n, 500.0, usd, usd, signer=f"own-{n}") for n in range(5)]
+    return Scenario(in_order(honest, own), 900)
+
+
+def junk(seed: int) -> Scenario:
+    """Five hundred pools of ten dollars at three times the price, one after the other."""
+    honest, _ = _honest(seed, 1_800)
+    own = [_own(700 + 2 * n, 3.0, 1.0, 10.0, pool=f"junk-{n}") for n in range(500)]
+    return Scenario(in_order(honest, own), 700)
+
+
+def for_a_second(seed: int) -> Scenario:
+    """Return a million dollars that stand in a pool for one second, traded there at +50 %."""
+    honest, _ = _honest(seed, 1_800)
+    own = [_own(900.0 + n / 4, 1.5, 1_000.0, 1e6, signer=f"own-{n}") for n in range(4)]
+    return Scenario(in_order(honest, own), 900)
+
+
+def out_of_range(seed: int) -> Scenario:
+    """Return a pool of 1.5 times the depth that fifty dollars move by a half: all out of range."""
+    honest, _ = _honest(seed, 1_800)
+    own = [
+        _own(600.0 + 4 * n, 1.5 ** (n % 4 + 1), 50.0, 150_000.0, signer=f"own-{n % 5}")
+        for n in range(250)
+    ]
+    return Scenario(in_order(honest, own), 600)
+
+
+def rich(
+    usd: float, *, moves: float = 1.05, quiet_s: int = 0, every_s: float = 2.0, for_s: int = 120
+) -> tuple[list[Trade], int]:
+    """Return an attack on a token with 100,000 USD of depth by one who lets *usd* stand.
+
+    quiet_s   without an honest trade before the attack, and during it
+    every_s   between honest trades, on average
+    """
+    begin = 1_200
+    honest, price = _honest(7, begin if quiet_s else begin + for_s, every_s=every_s)
+    start = begin + quiet_s if quiet_s else begin
+    # The pool was there before, at the honest price.
+    early = [
+        _own(start - 100.0 + n, price(start - 100 + n), 50.0, usd, signer=f"own-{n % 7}")
+        for n in range(100)
+    ]
+    late = [
+        _own(start + 1.0 * n, moves * price(start + n), 50.0, usd, signer=f"own-{n % 7}")
+        for n in range(for_s)
+    ]
+    return in_order(honest, early, late), start
+
+
+def _own(  # noqa: PLR0913 - what a swap says
+    time: float,
+    price: float,
+    usd: float,
+    depth: float,
+    *,
+    pool: str = "private",
+    signer: str = "own",
+) -> Trade:
+    return trade(time, pool, price, usd, depth, signer=signer, is_attack=True)
+
+
+def _honest(
+    seed: int, end: int, *, every_s: float = 2.0
+) -> tuple[list[Trade], Callable[[float], float]]:
+    """Return the trades of a pool with 100,000 USD of depth, and its price at a second."""
+    pool = Pool("honest", 100_000, 100_000)
+    trades = list(crowd(Random(seed), [pool], end=end, every_s=every_s))
+
+    times = [one.offer.time - START for one in trades]
+
+    def price(second: float) -> float:
+        return trades[bisect_right(times, second) - 1].offer.usd
+
+    return trades, price
+
+
+def _later(seed: int, begin: int) -> list[Trade]:
+    pool = Pool("honest", 100_000, 100_000)
+    return list(crowd(Random(seed), [pool], begin=begin, end=begin + 300, every_s=2.0))
+
+
+def _rush(random: Random, pool: Pool, begin: float, moves: float, in_s: float) -> list[Trade]:
+    """Return two trades a second that move *pool* by the factor *moves* within *in_s*."""
+    count = int(2 * in_s)
+    return [
+        swap_in(
+            begin + n / 2,
+            pool,
+            pool.move_to(pool.spot * moves ** (1 / count)),
+            f"person-{random.randrange(10**6)}",
+        )
+        for n in range(count)
+    ]

@@ -1,0 +1,389 @@
+"""Which swaps set the price of a mint: those of the pools that it is costly to be.
+
+Anyone may open a pool and trade there alone, at any price and of any volume.  What costs is to let
+money stand where others can trade against it.
+
+Weight    of a pool: the least quote that stood in it over the last half minute, and no more than
+          its own trades show that it takes to move it.  A pool that is younger than the oldest one
+          that trades weighs less in proportion, and a silent one an eighth.
+Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
+          weight of the heaviest
+A swap    sets the price if it leaves its pool within AGREEMENT of this median
+
+A pool whose balances are not known weighs nothing.  If none weighs anything, the longest known
+one that is not left decides alone.
+
+The outcome is a function of the swaps in order: it is the same after a restart or a fork.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from math import sqrt
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.time import DAY_S, HOUR_S
+
+AGREEMENT: Final = 0.02
+AGREEMENT_OF_SAMPLES: Final = 0.05  # of the SOL/USD rate, itself a median by volume
+FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
+WINDOW_S: Final = 30  # in which the least depth counts
+YOUNG_S: Final = 10  # that a pool must have stood to have its whole weight, if no other trades
+OLD_S: Final = 600  # a pool that has stood so long is as old as one can be
+SIGNERS: Final = 3  # distinct ones, before a pool has its whole weight
+SILENT: Final = 8  # a silent pool weighs one eighth
+PAUSES_OF_SILENCE: Final = 4
+SILENCE_MIN_S: Final = 3
+SILENCE_MAX_S: Final = 8
+PAUSES_OF_DEATH: Final = 100
+PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
+POOLS_MAX: Final = 8
+MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
+DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
+SLACK: Final = 8  # what is traded for a move shows depth, give or take this factor
+SIGNER_CHARS: Final = 8
+DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
+MINTS_MAX: Final = 200_000
+
+
+class Offer(NamedTuple):
+    """What a swap offers as the price of a mint.
+
+    usd, sol   per whole token
+    volume     micro-USD that changed hands, a round trip's too
+    depth      micro-USD of the quote that stands in the pool after it; None if no balance shows it
+    """
+
+    pool: str
+    signer: str
+    usd: float
+    sol: float
+    volume: int
+    depth: int | None
+    time: UnixS
+    is_direct: bool = True
+
+
+class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A pool of a mint as of its newest swap.
+
+    usd, sol, at      its price, and when it said so
+    pause_s           between its swaps, usually
+    low, low_before   micro-USD: the least depth in this WINDOW_S and in the one before
+    stood_s           seconds that it has shown to stand, OLD_S at most
+    signers           the beginnings of the addresses of its first SIGNERS
+    from_usd, from_sol, flow   the price that its next move is measured from, micro-USD since
+    shown             micro-USD of depth that its moves show; None before the first
+    """
+
+    pool: str
+    usd: float
+    sol: float
+    at: UnixS
+    pause_s: float
+    low: int
+    low_before: int
+    stood_s: int
+    signers: tuple[str, ...]
+    from_usd: float
+    from_sol: float
+    flow: int
+    shown: int | None = None
+
+    def is_silent(self, time: UnixS) -> bool:
+        """Return whether the pool has not traded for longer than usual."""
+        silent_s = time - self.at
+        usual_s = PAUSES_OF_SILENCE * self.pause_s
+        return silent_s > max(SILENCE_MIN_S, min(SILENCE_MAX_S, usual_s))
+
+    @property
+    def dead_s(self) -> float:
+        """Seconds of silence after which the pool is as good as left."""
+        return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
+
+    def weight(self, time: UnixS, oldest_s: int) -> float:
+        """Return what the pool weighs at *time*, in micro-USD.
+
+        oldest_s   that the oldest pool has stood which trades
+        """
+        share = min(1.0, self.stood_s / oldest_s) * len(self.signers) / SIGNERS
+        return self.ready(time) * share
+
+    def ready(self, time: UnixS) -> float:
+        """Return the micro-USD that stand ready at *time*, whatever the pool's age and signers."""
+        depth = min(self.low, self.low_before)
+        if self.shown is not None and self.shown < depth:
+            depth = self.shown
+        if not self.is_silent(time):
+            return depth
+        silent_s, dead_s = time - self.at, self.dead_s
+        return depth / SILENT * min(1.0, dead_s / silent_s)
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The pools of a mint as of its newest swap.
+
+    pool        that set the price last
+    usd, at     this price, and when
+    is_direct   it was set in dollars or SOL, and not through another token
+    since       of the first swap; of the first of another pool after an hour without a price
+    """
+
+    pools: tuple[StandingPool, ...]
+    pool: str
+    usd: float
+    at: UnixS
+    since: UnixS
+    is_direct: bool = True
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds between the swaps of the pool that set the price last, usually."""
+        return next((one.pause_s for one in self.pools if one.pool == self.pool), float(DAY_S))
+
+
+def stand(standing: Standing | None, offer: Offer) -> tuple[Standing, bool]:
+    """Return the pools after *offer*, and whether it sets the price."""
+    if standing is None:
+        fresh = (_fresh(offer),)
+        since = offer.time
+        return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct), True
+    pools = _traded(standing.pools, offer)
+    if len(pools) > 1:
+        counting = _counting(pools, offer.time)
+        is_counted = any(one.pool == offer.pool for one, _ in counting)
+        if not is_counted or not _is_near(offer.usd, median_of(counting)):
+            return replace(standing, pools=pools), False
+    since = standing.since
+    if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
+        since = offer.time
+    return Standing(pools, offer.pool, offer.usd, offer.time, since, offer.is_direct), True
+
+
+def before_standing(  # noqa: PLR0913 - all that was known
+    pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
+) -> Standing:
+    """Return the pool that decided by decision 18; what stands in it shows from its next swap on.
+
+    Its price in SOL is not known: the one in dollars alone tells its next move.
+    """
+    only = StandingPool(
+        pool=pool,
+        usd=usd,
+        sol=usd,
+        at=at,
+        pause_s=pause_s,
+        low=DEPTH_UNKNOWN,
+        low_before=DEPTH_UNKNOWN,
+        stood_s=OLD_S,
+        signers=("",) * SIGNERS,
+        from_usd=usd,
+        from_sol=usd,
+        flow=0,
+    )
+    return Standing((only,), pool, usd, at, since, is_direct)
+
+
+def median_of(weighed: Sequence[tuple[StandingPool, float]]) -> float:
+    """Return the least price at or below which half of all the weight lies."""
+    half = sum(weight for _, weight in weighed) / 2
+    below = 0.0
+    for pool, weight in sorted(weighed, key=lambda one: one[0].usd):
+        below += weight
+        if below >= half:
+            return pool.usd
+    raise ValueError("expected at least one pool")
+
+
+def _counting(pools: Sequence[StandingPool], time: UnixS) -> Sequence[tuple[StandingPool, float]]:
+    """Return the pools that count, with their weights.
+
+    If none weighs anything, the longest known one that is not left counts alone.
+    """
+    weighed = list(zip(pools, _weights(pools, time), strict=True))
+    least = max(weight for _, weight in weighed) / FRACTION
+    if least:
+        return [one for one in weighed if one[1] >= least]
+    alive = [one for one in weighed if time - one[0].at <= one[0].dead_s]
+    return (alive or weighed)[:1]
+
+
+def _weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
+    trading = [one.stood_s for one in pools if not one.is_silent(time)]
+    oldest_s = max([YOUNG_S, *trading])
+    return [one.weight(time, oldest_s) for one in pools]
+
+
+def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
+    return max(usd / middle, middle / usd) <= 1 + agreement
+
+
+def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[StandingPool, ...]:
+    """Return *pools* after *offer*; a new one takes the place of the lightest of too many."""
+    for place, pool in enumerate(pools):
+        if pool.pool == offer.pool:
+            return (*pools[:place], _trade(pool, offer), *pools[place + 1 :])
+    if len(pools) < POOLS_MAX:
+        return (*pools, _fresh(offer))
+    # By what stands alone: many new pools must not put out one that is new itself.
+    place = min(range(len(pools)), key=lambda at: (pools[at].ready(offer.time), -at))
+    return (*pools[:place], *pools[place + 1 :], _fresh(offer))
+
+
+def _fresh(offer: Offer) -> StandingPool:
+    depth = offer.depth or 0
+    return StandingPool(
+        pool=offer.pool,
+        usd=offer.usd,
+        sol=offer.sol,
+        at=offer.time,
+        pause_s=0.0,
+        low=depth,
+        low_before=depth,
+        stood_s=0,
+        signers=(offer.signer[:SIGNER_CHARS],),
+        from_usd=offer.usd,
+        from_sol=offer.sol,
+        flow=0,
+    )
+
+
+def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
+    """Return *pool* after one more of its swaps."""
+    gap_s = offer.time - pool.at
+    low, low_before = _lowest(pool, offer)
+    signers, signer = pool.signers, offer.signer[:SIGNER_CHARS]
+    if len(signers) < SIGNERS and signer not in signers:
+        signers = (*signers, signer)
+    from_usd, from_sol, flow, shown = _moved(pool, offer)
+    return StandingPool(
+        pool.pool,
+        offer.usd,
+        offer.sol,
+        offer.time,
+        pool.pause_s + (gap_s - pool.pause_s) / PAUSE_WEIGHT,
+        low,
+        low_before,
+        min(OLD_S, pool.stood_s + min(WINDOW_S, gap_s)),
+        signers,
+        from_usd,
+        from_sol,
+        flow,
+        shown,
+    )
+
+
+def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
+    """Return the least depth in this window and in the one before."""
+    if offer.depth is None:
+        return pool.low, pool.low_before
+    if offer.time // WINDOW_S > pool.at // WINDOW_S:
+        return offer.depth, pool.low
+    return min(pool.low, offer.depth), pool.low_before
+
+
+def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
+    """Return what the next move is measured from, and the depth shown so far.
+
+    A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
+    """
+    flow = pool.flow + offer.volume
+    if offer.volume * DUST < pool.low:
+        return pool.from_usd, pool.from_sol, flow, pool.shown
+    move = min(
+        _move(pool.from_usd, pool.usd, offer.usd),
+        _move(pool.from_sol, pool.sol, offer.sol),
+    )
+    if move < MOVE_MIN:
+        return pool.from_usd, pool.from_sol, flow, pool.shown
+    # Constant product: to multiply the price by m takes (sqrt(m) - 1) of the quote.
+    shown = int(SLACK * flow / (sqrt(1 + move) - 1))
+    if pool.shown is not None:
+        shown = max(shown, pool.shown // 2)
+    return offer.usd, offer.sol, 0, shown
+
+
+def _move(origin: float, last: float, new: float) -> float:
+    """Return by what part both *last* and *new* are above *origin*, or both below."""
+    return max(min(last, new) / origin, origin / max(last, new)) - 1
+
+
+class Standings:
+    """The pools of each mint as of the newest slot; earlier, if that slot dies.
+
+    kept    (slot, mint, pools after that slot), oldest first
+    """
+
+    def __init__(self, kept: Iterable[tuple[Slot, Mint, Standing]] = ()) -> None:
+        self._now: dict[Mint, Standing] = {}
+        self._before: deque[tuple[Slot, dict[Mint, Standing | None]]] = deque()
+        for slot, mint, state in kept:
+            if not self._before or self._before[-1][0] != slot:
+                self.begin(slot)
+            self._set(mint, state)
+
+    def begin(self, slot: Slot) -> None:
+        """Take what follows as said by *slot*, the newest."""
+        self._forget()
+        self._before.append((slot, {}))
+
+    def of(self, mint: Mint) -> Standing | None:
+        """Return the pools of *mint* now; None before its first priced swap."""
+        return self._now.get(mint)
+
+    def sets_price(self, mint: Mint, offer: Offer) -> bool:
+        """Say whether the next swap sets the price of *mint*."""
+        standing, sets = stand(self._now.get(mint), offer)
+        self._set(mint, standing)
+        return sets
+
+    def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
+        """Return what says whether the next swaps agree with the price of *mint*, whatever weighs.
+
+        Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
+        begins later, whose pools weigh less at first, has to take the same samples, because a past
+        joins by that.
+        """
+        standing = self._now.get(mint)
+
+        def agrees(offer: Offer) -> bool:
+            nonlocal standing
+            standing, sets = stand(standing, offer)
+            middle = median_of(_counting(standing.pools, offer.time))
+            return sets or _is_near(offer.usd, middle, AGREEMENT_OF_SAMPLES)
+
+        return agrees
+
+    def changed(self) -> dict[Mint, Standing]:
+        """Return the pools of each mint that the newest slot has changed."""
+        return {mint: self._now[mint] for mint in self._before[-1][1]} if self._before else {}
+
+    def retract(self, slot: Slot) -> None:
+        """Go back to before *slot*, the newest."""
+        if not self._before or self._before[-1][0] != slot:
+            return  # nothing was traded in it
+        for mint, state in self._before.pop()[1].items():
+            if state is None:
+                del self._now[mint]
+            else:
+                self._now[mint] = state
+
+    def finalize(self, slot: Slot) -> None:
+        """Slots up to *slot* can no longer die."""
+        while self._before and self._before[0][0] <= slot:
+            self._before.popleft()
+
+    def _set(self, mint: Mint, state: Standing) -> None:
+        self._before[-1][1].setdefault(mint, self._now.get(mint))
+        self._now[mint] = state
+
+    def _forget(self) -> None:
+        """Keep the half that was priced last, once there are too many; none that may go back."""
+        if len(self._now) > MINTS_MAX:
+            newest = sorted(self._now.items(), key=lambda kept: kept[1].at)[MINTS_MAX // 2 :]
+            undone = {mint for _, before in self._before for mint in before}
+            kept = {mint: self._now[mint] for mint in undone & self._now.keys()}
+            self._now = dict(newest) | kept
