@@ -1,0 +1,168 @@
+"""What a pool weighs, part by part: each part of the rule alone decides one of these markets."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import WSOL
+from mintscope.core.market.standing import (
+    OLD_S,
+    POOLS_MAX,
+    SIGNERS,
+    SILENCE_MIN_S,
+    WINDOW_S,
+    Offer,
+    Standing,
+    Standings,
+    stand,
+)
+
+# The first second of a window, so that where windows end is known.
+START: Final = 1_700_000_000 // WINDOW_S * WINDOW_S
+DEPTH: Final = 100_000.0
+HOUR_S: Final = 3_600
+
+
+def offered(  # noqa: PLR0913 - what a swap offers
+    pool: str,
+    at_s: int,
+    *,
+    usd: float = 2.0,
+    depth: float = DEPTH,
+    signers: int = SIGNERS,
+    number: int = 0,
+) -> Offer:
+    """Return a swap of 100 USD, *at_s* seconds after the start."""
+    signer = f"{number % signers}-{pool}"
+    time = UnixS(START + at_s)
+    return Offer(pool, signer, usd, usd / 150, 100 * 10**6, int(depth * 10**6), time)
+
+
+def trades(
+    pool: str,
+    seconds: Iterable[int],
+    *,
+    usd: float = 2.0,
+    depth: float = DEPTH,
+    signers: int = SIGNERS,
+) -> list[Offer]:
+    return [
+        offered(pool, at_s, usd=usd, depth=depth, signers=signers, number=number)
+        for number, at_s in enumerate(seconds)
+    ]
+
+
+def after(*pools: list[Offer]) -> tuple[Standing, dict[str, list[int]]]:
+    """Return the pools after all trades in order of time, and when each pool's set the price."""
+    standing: Standing | None = None
+    when: dict[str, list[int]] = {}
+    for offer in sorted(chain(*pools), key=lambda one: one.time):
+        standing, sets = stand(standing, offer)
+        if sets:
+            when.setdefault(offer.pool, []).append(offer.time - START)
+    assert standing is not None
+    return standing, when
+
+
+def test_a_pool_of_one_signer_weighs_a_third() -> None:
+    honest = trades("honest", range(0, 1_200, 2))
+    seconds, depth = range(1, 1_200, 2), 2 * DEPTH
+
+    assert "own" not in after(honest, trades("own", seconds, usd=3.0, depth=depth, signers=1))[1]
+    assert "own" in after(honest, trades("own", seconds, usd=3.0, depth=depth))[1]
+
+
+def test_money_of_less_than_a_window_counts_nothing() -> None:
+    """It comes in the first second of a window and leaves in its last."""
+    honest = trades("honest", range(1_500))
+    own = trades("own", range(1_200), usd=3.0, depth=10.0)
+    flash = trades("own", range(1_200, 1_200 + WINDOW_S), usd=3.0, depth=10**9)
+    stays = trades("own", range(1_200 + WINDOW_S, 1_500), usd=3.0, depth=10**9)
+
+    assert "own" not in after(honest, own, flash)[1]
+    assert after(honest, own, flash, stays)[1]["own"][0] <= 1_200 + 2 * WINDOW_S
+
+
+def test_pools_of_less_than_an_eighth_do_not_tip_the_median() -> None:
+    seconds = range(0, 1_200, 2)
+    first, second = trades("first", seconds), trades("second", seconds, usd=2.1, depth=95_000)
+    small = trades("small", seconds, usd=2.1, depth=12_000)
+    larger = trades("small", seconds, usd=2.1, depth=13_000)
+
+    assert "second" not in after(first, second, small)[1]
+    assert "second" in after(first, second, larger)[1]
+
+
+def test_a_pool_that_trades_now_and_then_does_not_grow_old() -> None:
+    honest = trades("honest", range(0, 700, 2))
+    rare, often = (
+        trades("own", seconds, usd=3.0, depth=2 * DEPTH)
+        for seconds in ((0, 300, 600), range(0, 700, 20))
+    )
+
+    assert "own" not in after(honest, rare)[1]
+    assert "own" in after(honest, often)[1]
+
+
+def test_a_pool_is_as_old_as_one_can_be_after_ten_minutes() -> None:
+    honest = trades("honest", range(0, 30_000, 20))
+    new = trades("new", range(28_000, 30_000, 20), usd=3.0, depth=2 * DEPTH)
+
+    assert after(honest, new)[1]["new"][0] <= 28_000 + OLD_S
+
+
+def test_a_pool_that_is_left_weighs_ever_less() -> None:
+    left = trades("left", range(600), depth=1_000_000)
+    soon, late = (
+        trades("other", range(at_s, at_s + 100), usd=3.0, depth=12_000)
+        for at_s in (600 + HOUR_S, 600 + 240 * HOUR_S)
+    )
+
+    assert "other" not in after(left, soon)[1]
+    assert "other" in after(left, late)[1]
+
+
+def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
+    standing, _ = after(trades("honest", [0] * 50))
+    pool = standing.pools[0]
+
+    assert pool.pause_s == 0
+    assert not pool.is_silent(UnixS(START + SILENCE_MIN_S))
+    assert pool.is_silent(UnixS(START + SILENCE_MIN_S + 1))
+
+
+def test_many_small_pools_do_not_put_out_a_new_deep_one() -> None:
+    """They are older, and weigh more than what has not stood yet; what stands in them is less."""
+    honest = trades("honest", range(0, 700, 2))
+    small = [trades(f"small {n}", range(0, 700, 2), depth=10) for n in range(POOLS_MAX - 2)]
+    one_more = trades("one more", [701], depth=10)
+    standing, _ = after(honest, *small, trades("deep", [700]), one_more)
+
+    assert len(standing.pools) == POOLS_MAX
+    assert {"honest", "deep"} <= {one.pool for one in standing.pools}
+
+
+def test_another_pool_after_an_hour_without_a_price_begins_again() -> None:
+    first = trades("first", range(600))
+    early, late = (trades("second", range(at_s, at_s + 20)) for at_s in (700, 600 + HOUR_S))
+
+    assert after(first)[0].since == START
+    assert after(first, trades("first", [2 * HOUR_S]))[0].since == START
+    assert after(first, early)[0].since == START
+    standing, when = after(first, late)
+    assert standing.since == START + when["second"][0] > START + HOUR_S
+
+
+def test_a_sample_of_the_rate_may_be_further_off_than_what_sets_a_price() -> None:
+    """A log that begins later weighs pools otherwise, and has to take the same samples."""
+    pools = Standings()
+    pools.begin(Slot(1))
+    for offer in trades("honest", range(0, 100, 2), usd=150.0):
+        pools.sets_price(WSOL, offer)
+    ask = pools.agrees(WSOL)
+
+    assert [
+        ask(offered("other", 100, usd=150.0 * part)) for part in (1.01, 1.04, 0.96, 1.06, 0.94)
+    ] == [True, True, True, False, False]
+    assert not pools.sets_price(WSOL, offered("other", 100, usd=150.0 * 1.04))
