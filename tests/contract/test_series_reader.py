@@ -7,10 +7,12 @@ from random import Random
 from typing import Final
 
 import pytest
+from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import USDC
 from mintscope.core.market.log import PricedSwap, SwapDetail
+from mintscope.core.market.retention import DEFAULT_RETENTION
 from mintscope.core.market.series.candles import (
     WIDTHS,
     Range,
@@ -35,7 +37,6 @@ from support.scenes.traded import READERS, Traded, traded_on
 A, B, UNTRACKED, _ = MINTS
 SLOTS: Final = 400
 PACES_S: Final = (7, 400, 9_000)
-HOUR_S: Final = 3_600
 SECONDS: Final = {name: width.seconds for name, width in WIDTHS.items()}
 
 
@@ -84,13 +85,7 @@ class Lived:
 
 
 def expected(trades: list[definitions.Trade], width_s: int) -> list[SeriesCandle]:
-    """Return the candles of the definition, in USD and in SOL.
-
-    Those of hours are of hours: one without a price has no candle, and its volume is in none.
-    """
-    hours = {trade.time // HOUR_S for trade in trades if trade.price is not None}
-    if width_s > HOUR_S:
-        trades = [trade for trade in trades if trade.time // HOUR_S in hours]
+    """Return the candles of the definition, in USD and in SOL."""
     in_sol: dict[int, list[float]] = {}
     for trade in trades:
         if trade.price is not None and trade.price_sol is not None:
@@ -141,6 +136,57 @@ async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pac
             assert newest is not None
             assert narrowed(newest, within.asked) == kept
             assert await pages(traded, within) == expected(lived.trades, SECONDS[name])
+            filled = await pages(traded, replace(within, is_filled=True, limit=1_000))
+            # Older spans without a price are dropped; the newest 101 with one never are.
+            since = lived.trades[-1].time - DEFAULT_RETENTION.keep_s[width.kept]
+            found = {at: flow for at, flow in flows(filled).items() if at >= since}
+            whole = traded_in(lived.trades, SECONDS[name])
+            assert found == {at: flow for at, flow in whole.items() if at >= since}
+
+
+def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
+    """Return what was bought and sold by candle, of those with volume; each has its own span."""
+    assert len({each.bucket for each in candles}) == len(candles)
+    return {
+        each.bucket: (each.buy_volume, each.sell_volume)
+        for each in candles
+        if each.buy_volume or each.sell_volume
+    }
+
+
+def traded_in(trades: list[definitions.Trade], width_s: int) -> dict[int, tuple[int, int]]:
+    """Return what *trades* bought and sold by span; nothing is shown before a price."""
+    found: dict[int, tuple[int, int]] = {}
+    for trade in trades if any(trade.price is not None for trade in trades) else ():
+        begin = trade.time - trade.time % width_s
+        bought, sold = found.get(begin, (0, 0))
+        is_buy = trade.is_buy
+        found[begin] = (bought + trade.volume * is_buy, sold + trade.volume * (not is_buy))
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7])
+async def test_what_was_traded_before_the_first_price_and_between_is_on_one_page(
+    traded: Traded, limit: int
+) -> None:
+    made = [(0, None), (3, None), (4, 2.0), (9, None), (11, 3.0), (14, None)]
+    trades = [
+        definitions.Trade(START + 60 * minute, price, price, 10**n, is_buy=n % 2 == 0)
+        for n, (minute, price) in enumerate(made)
+    ]
+    for n, trade in enumerate(trades):
+        swap = PricedSwap(A, 0, 0, -1, 0, trade.is_buy, trade.volume, trade.price, trade.price_sol)
+        await traded.slot(n + 1, trade.time, swap)
+    for final in (1, 4, 6):
+        await traded.finalize(final)
+        for name, width in WIDTHS.items():
+            within = Range(width=width, since=UnixS(0), until=UnixS(1 << 33), limit=limit,
+                           is_filled=True)  # fmt: skip
+            filled = await pages(traded, within)
+            assert flows(filled) == traded_in(trades, SECONDS[name])
+            starts = [each.bucket for each in filled]
+            assert starts == list(range(starts[0], starts[-1] + 1, SECONDS[name]))
+            assert filled[0].open == 2.0
 
 
 async def test_a_range_is_of_both_its_ends_and_fills_what_is_empty(traded: Traded) -> None:
@@ -160,7 +206,6 @@ async def test_a_range_is_of_both_its_ends_and_fills_what_is_empty(traded: Trade
         if not each.count:
             assert (each.open, each.high, each.low, each.close) == (before.close,) * 4
             assert (each.open_sol, each.close_sol) == (before.close_sol,) * 2
-            assert each.buy_volume + each.sell_volume == 0
 
 
 async def test_one_that_is_not_tracked_has_none_and_one_without_swaps_no_candles(

@@ -11,6 +11,7 @@ from mintscope.core.market.series.store import (
     LoggedSwaps,
     SeriesCandle,
     SwapPlace,
+    UnpricedVolume,
 )
 from support.fakes.log import FakeLog, Kept
 
@@ -40,14 +41,21 @@ class FakeSeries:
             SeriesCandle(*astuple(row)) for row in kept.rows[asked.timeframe].values() if row.count
         ]
         rows = [row for row in all_rows if row.bucket <= asked.until]
-        shown = rows[-asked.rows_max :]
+        shown = rows[-asked.rows_max :] or all_rows[:1]
+        has_older = bool(rows) and len(rows) > len(shown)
+        oldest = shown[0].bucket if has_older else 0
         return KeptCandles(
             tip=log.tip_at(log.seq),
             state=kept.state,
             in_sol=kept.in_sol,
             rows=shown,
-            has_older=len(rows) > len(shown),
-            newer=len(all_rows) - len(rows),
+            has_older=has_older,
+            newer=len(all_rows) - max(len(rows), len(shown[:1])),
+            unpriced=[
+                UnpricedVolume(row.bucket, row.buy_volume, row.sell_volume)
+                for row in kept.rows[asked.timeframe].values()
+                if not row.count and oldest <= row.bucket <= asked.until
+            ],
             waypoints=[
                 each
                 for each in kept.waypoints[asked.timeframe]

@@ -135,7 +135,7 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 
 
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A kept candle; a minute with volume but no price has count 0 and no prices.
+    """A kept candle; a bucket with volume but no price has count 0 and no prices.
 
     open_sol to close_sol   in SOL; None where they were not kept for all of its swaps
     """

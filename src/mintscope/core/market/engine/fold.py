@@ -122,8 +122,8 @@ class MintFold:
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
         """Return the rows touched since the last call, oldest first, to insert or replace.
 
-        A minute with volume but no price is a row of m1 with count 0; wider
-        timeframes have rows with a price only, whose volumes hold all of the bucket.
+        A bucket with volume but no price is a row with count 0, so that the volumes of
+        each timeframe have the same sum.
         """
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
 

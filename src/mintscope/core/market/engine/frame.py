@@ -108,10 +108,10 @@ class Frame:
         self.candle = OpenCandle(self.bucket, price, price, price, price, 1, sol, sol, sol, sol)
 
     def _has_row(self) -> bool:
-        """Say whether the newest bucket has a row: a price, or in m1 volume."""
+        """Say whether the newest bucket has a row: a price, or volume."""
         if self.candle is not None and self.candle.bucket == self.bucket:
             return True
-        return self._timeframe is Timeframe.M1 and self.buy + self.sell > 0
+        return self.buy + self.sell > 0
 
     def _row(self) -> CandleRow:
         c = self.candle

@@ -32,6 +32,14 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
     imported_volume: int | None = None
 
 
+class UnpricedVolume(NamedTuple):
+    """What was traded in a span of a timeframe in which no swap set a price, micro-USD."""
+
+    bucket: UnixS
+    buy_volume: int
+    sell_volume: int
+
+
 class AskedCandles(NamedTuple):
     """Which candles are asked for: up to *rows_max*, the newest that begin by *until*."""
 
@@ -46,9 +54,12 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     tip         of the log, then
     state       what the finalized fold kept of the mint; None before its first swap
     in_sol      what stands beside it
-    rows        folded candles that were asked for, oldest first
+    rows        folded candles that were asked for, oldest first; if the oldest that is kept
+                begins later than they may: that one
     has_older   older ones are kept
     newer       how many folded ones are kept behind them
+    unpriced    folded spans without a price from the oldest of the rows on, or of all if there
+                are no older ones, that begin by then; oldest first
     waypoints   those whose candles are among the rows, oldest first
     tail        (effective time, swap) of what is in the log and not folded yet, in order
     """
@@ -61,6 +72,7 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     newer: int
     waypoints: Sequence[Waypoint]
     tail: Sequence[tuple[UnixS, PricedSwap]]
+    unpriced: Sequence[UnpricedVolume] = ()
 
 
 class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):

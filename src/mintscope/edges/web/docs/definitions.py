@@ -55,9 +55,11 @@ DEFINITIONS: Final = (
         "open = price of the first swap, close = of the last\n"
         "high = highest, low = lowest price\n"
         "volume = USD bought + USD sold",
-        "A bucket without a swap that sets the price has no candle: it is skipped, not filled. The"
-        " candle that is still open is part of every sequence. Swaps are ordered by slot,"
-        " transaction and instruction, never by arrival.",
+        "A bucket without a swap that sets the price has no candle: it is skipped, not filled. What"
+        " was traded in it is in the wider candles, and with fill=previous in a candle of the close"
+        " before: so the volumes of m1, m5, m15, h1, h4 and d1 have the same sum, to the"
+        " micro-dollar. The candle that is still open is part of every sequence. Swaps are ordered"
+        " by slot, transaction and instruction, never by arrival.",
         "Skipping empty buckets is what GeckoTerminal and Birdeye do by default.",
     ),
     Definition(

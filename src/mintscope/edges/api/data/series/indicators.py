@@ -106,7 +106,7 @@ def _filled_page(
     mint: Mint, query: IndicatorsQuery, within: Range, kept: KeptCandles, asked: AskedCandles
 ) -> IndicatorPage:
     """Return the page of a series in which spans without a trade have a candle."""
-    series = series_of(kept, asked)
+    series = _since_the_first_price(series_of(kept, asked))
     now = kept.tip.time or UnixS(0)
     whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL)
     page = page_of(series, whole, now)
@@ -129,6 +129,13 @@ def _filled_page(
     cursor = None if until is None else encode_cursor(Before(query.tf, until))
     exact_from = page.candles[first].bucket if is_cut else None
     return IndicatorPage(mint, query.tf, points, exact_from, cursor)
+
+
+def _since_the_first_price(series: Series) -> Series:
+    """Return *series* without what was traded before: no indicator counts it as a candle."""
+    spans = series.unpriced if series.candles else ()
+    later = [span for span in spans if span.bucket > series.candles[0].bucket]
+    return series._replace(unpriced=later)
 
 
 def _page(

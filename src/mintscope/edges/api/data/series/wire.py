@@ -76,8 +76,9 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
     fill: Annotated[
         Literal["none", "previous"],
         Meta(
-            description="Whether minutes without a trade are left out, or have a candle of the"
-            " close before, without volume."
+            description="Whether spans in which no swap set a price are left out, or have a candle"
+            " of the close before. Such a candle has the volume of its span, so that the volumes of"
+            " every width have the same sum."
         ),
     ] = "none"
 

@@ -15,6 +15,7 @@ from mintscope.core.market.series.store import (
     LoggedSwaps,
     SeriesCandle,
     SwapPlace,
+    UnpricedVolume,
 )
 from mintscope.edges.storage.database import AccessInThreads, Database
 from mintscope.edges.storage.sql.market.log_reader import NOT_FOLDED, tip_of
@@ -34,6 +35,14 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
   FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :until AND count > 0
  ORDER BY bucket DESC LIMIT :limit
+"""
+# The oldest candle of all says the price that spans before it are filled with.
+FIRST: Final = ROWS.replace("bucket <= :until", "bucket > :until").replace(" DESC", "")
+UNPRICED: Final = """
+SELECT bucket, buy_volume, sell_volume FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :oldest AND bucket <= :until
+   AND count = 0
+ ORDER BY bucket
 """
 # Since an event, as far as the log tells.
 TRACKED_ANEW: Final = """
@@ -123,14 +132,21 @@ def _candles(
     bounds = {"mint": mint_id, "timeframe": asked.timeframe, "until": asked.until}
     read = list(db.execute(ROWS, bounds | {"limit": asked.rows_max + 1}))
     rows = [SeriesCandle(*row) for row in reversed(read[: asked.rows_max])]
+    newer = db.execute(NEWER, bounds).get
     since = bounds | {"oldest": rows[0].bucket if rows else asked.until + 1}
+    if not rows and newer:
+        rows = [SeriesCandle(*row) for row in db.execute(FIRST, bounds | {"limit": 1})]
+        newer -= 1
+    has_older = len(read) > asked.rows_max
+    spans = since if has_older else bounds | {"oldest": 0}
     return KeptCandles(
         tip=tip,
         state=state,
         in_sol=in_sol,
         rows=rows,
-        has_older=len(read) > asked.rows_max,
-        newer=db.execute(NEWER, bounds).get,
+        has_older=has_older,
+        newer=newer,
+        unpriced=[UnpricedVolume(*row) for row in db.execute(UNPRICED, spans)],
         waypoints=[Waypoint(*row) for row in db.execute(WAYPOINTS, since)],
         tail=tail,
     )
