@@ -144,6 +144,22 @@ class Scene:
         async with ACCOUNT_ENGINES[self.engine](self.folder) as store:
             return await store.transact(made)
 
+    async def rotate(self, old: KeyId, number: int, cap: int | None) -> KeyId:
+        """Replace *old* by a new key of the same user."""
+
+        def rotated(rows: AccountRows) -> KeyId:
+            line = rows.api_keys.get(old)
+            assert line is not None
+            digest = CredentialHash(number.to_bytes(32))
+            new = NewKey(key_hash=digest, hint="...", name="", scopes=frozenset(), expires_at=None)
+            key = rows.api_keys.insert(line.user_id, new, NOW, signup_id=None).key_id
+            rows.api_keys.update(key, month_credits_max=cap)
+            rows.api_keys.update(old, replaced_by=key)
+            return key
+
+        async with ACCOUNT_ENGINES[self.engine](self.folder) as store:
+            return await store.transact(rotated)
+
     async def expect_sound(self) -> None:
         place = self.place
         accounts = (
@@ -162,6 +178,33 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     ledger = LEDGERS[request.param](place, clock)
     yield Scene(request.param, tmp_path, clock, ledger)
     await ledger.close()
+
+
+async def test_a_cap_counts_for_a_key_and_all_its_rotations(scene: Scene) -> None:
+    """Or each rotation, with an overlap or without, would spend the cap once more."""
+    account = await scene.ledger.issue(FIRST, 100, "")
+    first, stranger = await scene.key(1, 5), await scene.key(2, 5)
+    assert isinstance(await scene.ledger.debit(Debit(account, 3, first)), Debited)
+    second = await scene.rotate(first, 3, 5)
+    third = await scene.rotate(second, 4, 5)
+    uncapped = await scene.rotate(third, 5, None)
+
+    taken = [
+        isinstance(await scene.ledger.debit(Debit(account, count, key)), Debited)
+        for count, key in [
+            *((3, second), (1, second), (2, third), (1, third), (1, third)),
+            *((1, first), (5, stranger), (9, uncapped)),
+        ]
+    ]
+
+    assert taken == [False, True, False, True, False, False, True, True]
+    month = month_of(NOW)
+    async with ACCOUNT_ENGINES[scene.engine](scene.folder) as store:
+        user = await store.read(lambda rows: rows.api_keys.get(first))
+        assert user is not None
+        spent = await store.read(lambda rows: rows.credits.spent(user.user_id, month))
+    assert spent == dict.fromkeys([first, second, third, uncapped], 14)
+    await scene.expect_sound()
 
 
 async def test_all_credits_are_taken_or_none(scene: Scene) -> None:

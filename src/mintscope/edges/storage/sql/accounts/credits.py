@@ -30,8 +30,10 @@ SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
 RETURNING id
 """
 SPENT: Final = """
-SELECT m.api_key, m.credits FROM key_month AS m JOIN api_key AS k ON k.id = m.api_key
- WHERE k."user" = ? AND m.month = ?
+SELECT k.id, CAST(sum(m.credits) AS bigint) FROM api_key AS k
+  JOIN api_key AS each_ ON coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)
+  JOIN key_month AS m ON m.api_key = each_.id
+ WHERE k."user" = ? AND m.month = ? GROUP BY k.id
 """
 # In the order in which debits lock them.
 HOLD: Final = """
@@ -81,7 +83,7 @@ class SqlCreditRows:
         return int(self._db.execute(BALANCE, (account,)).get)
 
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
-        """Return what each key of the user has spent in *month*."""
+        """Return what each key of the user, and all of its rotations, spent in *month*."""
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:

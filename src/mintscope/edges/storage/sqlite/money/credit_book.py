@@ -61,7 +61,7 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
  WHERE a.balance >= 1
 """
 
-# All or nothing, within the cap of the key; no account is asked for twice.  All keys that spend
+# All or nothing, within the cap of the key and those it replaced; no account is asked for twice.  All keys that spend
 # from an account are its user's, so that no cap is looked at twice either.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
@@ -73,8 +73,10 @@ SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
  WHERE a.balance >= asked.n
    AND NOT EXISTS (
        SELECT 1 FROM api_key AS k
-         LEFT JOIN key_month AS m ON m.api_key = k.id AND m.month = ?3
-        WHERE k.id = asked.api_key AND coalesce(m.credits, 0) + asked.n > k.month_credits_max)
+        WHERE k.id = asked.api_key AND k.month_credits_max < asked.n + coalesce((
+           SELECT sum(m.credits) FROM api_key AS each_
+             JOIN key_month AS m ON m.api_key = each_.id AND m.month = ?3
+            WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))
 """
 
 # One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
