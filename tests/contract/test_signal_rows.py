@@ -203,6 +203,35 @@ async def test_beyond_so_many_that_wait_the_oldest_but_the_first_are_dropped(
     assert queue == Queue(waiting=4 + 4 + len(thirds), oldest=at(0))
 
 
+async def test_of_each_signal_the_newest_firings_are_kept_and_those_that_wait(
+    two: tuple[AccountStore, AccountStore],
+) -> None:
+    here, there = two
+
+    def write(rows: AccountRows) -> tuple[list[SignalId], list[FiringId]]:
+        owner = user(rows, "one")
+        signals = [rows.signals.insert(owner, RULE, NONCE, at(0)) for _ in range(3)]
+        numbers = [rows.firings.insert(firing(signals[0], n), None) for n in range(5)]
+        rows.firings.insert(firing(signals[1], 9), at(9))
+        for n in range(3):
+            rows.firings.insert(firing(signals[1], n), None)
+        return signals, numbers
+
+    signals, numbers = await here.transact(write)
+    ends = [SignalId(0)]
+    while (last := await here.transact(lambda rows: rows.firings.trim(ends[-1], 2, 3))) is not None:
+        ends.append(last)
+    assert ends == [SignalId(0), *signals[1:]]
+
+    def left(rows: AccountRows) -> list[list[FiringId]]:
+        found = [rows.firings.of_signal(each, None, 99) for each in signals[:2]]
+        return [[each.firing_id for each in part] for part in found]
+
+    kept, waiting = await there.read(left)
+    assert kept == numbers[:1:-1]
+    assert len(waiting) == 4
+
+
 async def test_a_claim_is_shared_out_among_signals(two: tuple[AccountStore, AccountStore]) -> None:
     here, _ = two
 

@@ -67,6 +67,8 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "sessions of an account": (SESSIONS_PER_USER_MAX,),
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
     "addresses kept of an API key": (ADDRESSES_MAX,),
+    "firings of an alert rule in an hour": (SignalsConfig().firings_per_hour_max,),
+    "firings that are kept of an alert rule": (SignalsConfig().firings_kept_max,),
     "webhooks that wait, of an alert rule": (SignalsConfig().webhooks_waiting_max,),
 }
 

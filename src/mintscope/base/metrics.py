@@ -150,6 +150,10 @@ EMAILS: Final = Counter(
 )
 EMAILS_WAITING: Final = SetGauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
 SIGNALS_FIRED: Final = Counter("mintscope_signals_fired_total", "Crossings of signals")
+SIGNALS_HELD_BACK: Final = Counter(
+    "mintscope_signals_held_back_total",
+    "Crossings that were not told: their signal had fired as often as it may in an hour",
+)
 SIGNAL_MINTS: Final = SetGauge("mintscope_signal_mints", "Mints that signals look at")
 SIGNAL_EVENTS_BEHIND: Final = SetGauge(
     "mintscope_signal_events_behind", "Events of the swap log that signals have not looked at"

@@ -17,11 +17,16 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.solana import USDC, WSOL
+from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.evaluation import LOOKS_AT_ONCE, Evaluation
+from mintscope.core.accounts.signals.evaluation import (
+    FIRINGS_HOUR_MAX,
+    LOOKS_AT_ONCE,
+    Evaluation,
+)
 from mintscope.core.accounts.signals.signal import (
     Firing,
     Signal,
@@ -200,6 +205,26 @@ async def test_a_crossing_fires_once(scene: Scene) -> None:
     assert all(each.due_at == NOW for each in fired)
     emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
     assert [each.facts["value"] for each in emails] == ["10.5", "10.5"]
+
+
+async def test_in_an_hour_a_rule_fires_so_often_and_then_rests(scene: Scene) -> None:
+    signal_id, other = await scene.make(), await scene.make()
+    watcher = scene.watcher()
+    await watcher.round()
+    for number in range(2 * FIRINGS_HOUR_MAX):
+        if number == FIRINGS_HOUR_MAX // 2:  # another process counts on
+            scene.clock.advance(LEASE_MS + 1)
+            watcher = scene.watcher(1)
+        for price in (11.0, 9.0):
+            trade(scene.log, price)
+            await watcher.round()
+    assert len(await scene.seqs(signal_id)) == FIRINGS_HOUR_MAX
+    scene.clock.advance(HOUR_MS)
+    trade(scene.log, 11.0)
+    await watcher.round()
+    last = (await scene.seqs(signal_id))[-1]
+    assert last == scene.log.seq
+    assert len(await scene.seqs(other)) == FIRINGS_HOUR_MAX + 1
 
 
 STEPS = st.lists(

@@ -15,7 +15,13 @@ import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.metrics import SIGNAL_EVENTS_BEHIND, SIGNAL_MINTS, SIGNALS_FIRED, WEBHOOKS
+from mintscope.base.metrics import (
+    SIGNAL_EVENTS_BEHIND,
+    SIGNAL_MINTS,
+    SIGNALS_FIRED,
+    SIGNALS_HELD_BACK,
+    WEBHOOKS,
+)
 from mintscope.base.primitives import Mint
 from mintscope.core.accounts.signals.evaluation import Evaluation
 from mintscope.core.accounts.signals.signal import SignalId
@@ -25,7 +31,7 @@ from mintscope.core.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
 from mintscope.core.market.signals.tracks import unpack
 from mintscope.edges.follow.follower import EVENTS_PER_READ, Wait
 
-WRITE_S: Final = 2.0  # at most between two states that are written down
+WRITE_S: Final = 10.0  # at most between two states that are written down
 RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
 
 LOG = structlog.get_logger(__name__)
@@ -203,6 +209,8 @@ class Watcher:
             return
         self.evaluation.written(outcome)
         self._seq, self._written_at_s = outcome.seq, self.clock.monotonic_s()
+        SIGNALS_HELD_BACK.inc(self.evaluation.held_back)
+        self.evaluation.held_back = 0
         if outcome.fired:
             SIGNALS_FIRED.inc(len(outcome.fired))
             LOG.info("signals have fired", count=len(outcome.fired), slot=outcome.fired[-1].slot)

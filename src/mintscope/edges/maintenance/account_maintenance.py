@@ -3,7 +3,8 @@
 30 s     write down when API keys were last used; add up what was spent, by account and day
 1 h      delete unconfirmed applications after three days, sessions that have expired, and after a
          month e-mails that were sent or given up, proofs that were used or have expired, what
-         signals have fired, and what was made with which Idempotency-Key
+         signals have fired, and what was made with which Idempotency-Key; of each signal all but
+         the newest firings
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from mintscope.base.time import DAY_MS, HOUR_S, MINUTE_MS
 from mintscope.core.accounts.factors.rows import WAIT_MS
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.session import Lifetimes
+from mintscope.core.accounts.signals.signal import SignalId
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.store import AccountRows, AccountStore
 
@@ -30,6 +32,7 @@ KEEP_MS: Final = 30 * DAY_MS
 FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
 FOLDED_ENTRIES_MAX: Final = 20_000  # in one transaction: debits wait for it
 FOLDS_MAX: Final = 20
+TRIMMED_AT_ONCE: Final = 100  # signals: some ten milliseconds
 
 log = structlog.get_logger()
 
@@ -43,6 +46,7 @@ class AccountMaintenance:
     store: AccountStore
     lifetimes: Lifetimes
     clock: Clock
+    firings_kept_max: int = 1_000
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
@@ -81,6 +85,14 @@ class AccountMaintenance:
         with _logged():
             await self.signups.forget_lapsed()
             await self.store.transact(lambda rows: _purge(rows, self.lifetimes, now))
+            last: SignalId | None = SignalId(0)
+            while last is not None:
+                last = await self._trim(last)
+
+    async def _trim(self, after: SignalId) -> SignalId | None:
+        return await self.store.transact(
+            lambda rows: rows.firings.trim(after, TRIMMED_AT_ONCE, self.firings_kept_max)
+        )
 
 
 @contextmanager

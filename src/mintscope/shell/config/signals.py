@@ -20,6 +20,10 @@ class SignalsConfig(Section):
     """Tokens that all alert rules together look at, about 15 kB of memory each."""
     emails_per_day_max: values.Count = 50
     """E-mails about alert rules to one account in 24 hours."""
+    firings_per_hour_max: values.Count = 30
+    """Firings of an alert rule in an hour, which begins with the first; then it rests."""
+    firings_kept_max: values.Count = 1_000
+    """Firings that are kept of an alert rule, the newest; older ones go within an hour."""
     poll_interval_ms: int = Field(default=250, ge=10, le=60_000)
     """Pause between two looks at the newest blocks."""
     takeover_s: float = Field(default=10.0, ge=1, le=300, allow_inf_nan=False)

@@ -161,7 +161,12 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
             maintenance=AccountMaintenance(
-                keys=keys, signups=signup, store=store, lifetimes=lifetimes, clock=clock
+                keys=keys,
+                signups=signup,
+                store=store,
+                lifetimes=lifetimes,
+                clock=clock,
+                firings_kept_max=config.signals.firings_kept_max,
             ),
         )
 

@@ -11,13 +11,21 @@ from typing import Final
 import msgspec
 
 from mintscope.base.primitives import Mint, UnixMs
-from mintscope.core.accounts.signals.signal import FiringKind, NewFiring, Signal, SignalId
+from mintscope.base.time import HOUR_MS
+from mintscope.core.accounts.signals.signal import (
+    FiredHour,
+    FiringKind,
+    NewFiring,
+    Signal,
+    SignalId,
+)
 from mintscope.core.market.log import Event, LoadedMint, LogTip, Untracked
 from mintscope.core.market.signals.fields import Field, read_field
 from mintscope.core.market.signals.rule import Rule, RuleState, look
 from mintscope.core.market.signals.tracks import Tracks
 
 LOOKS_AT_ONCE: Final = 500  # some milliseconds
+FIRINGS_HOUR_MAX: Final = 30
 
 
 class _Watched(msgspec.Struct, gc=False):
@@ -29,6 +37,19 @@ class _Watched(msgspec.Struct, gc=False):
     field: Field
     rule: Rule
     state: RuleState | None
+    hour_since: UnixMs | None
+    hour_count: int
+
+    def may_fire(self, now: UnixMs, most: int) -> bool:
+        """Say whether it fires at a crossing, and count it then: *most* times within an hour."""
+        since = self.hour_since
+        if since is None or not since <= now < since + HOUR_MS:
+            self.hour_since = now
+            self.hour_count = 0
+        if self.hour_count >= most:
+            return False
+        self.hour_count += 1
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +59,7 @@ class Outcome:
     since_seq, seq   the reports behind the first, up to the second, were looked at
     states           of the signals whose state has changed, by number, with the revision
     fired            what happened, in order
+    hours            how often these have fired in their hour
     bases            what mints are begun from again; idle: whose base is as of *seq*, too
     dropped          mints that no signal looks at any more
     """
@@ -46,6 +68,7 @@ class Outcome:
     seq: int
     states: Mapping[SignalId, tuple[int, RuleState]]
     fired: Sequence[NewFiring]
+    hours: Mapping[SignalId, FiredHour]
     bases: Sequence[LoadedMint]
     idle: Sequence[Mint]
     dropped: Sequence[Mint]
@@ -55,10 +78,15 @@ class Outcome:
 class Evaluation:
     """All active signals, as of the last event applied.
 
-    looked_until   reports up to this position were looked at before: they are not again
+    looked_until      reports up to this position were looked at before: they are not again
+    firings_hour_max  of a signal, in an hour that begins with the first; later crossings change
+                      what the rule remembers, and are not told
+    held_back         crossings that were not told for it; who counts them sets it to 0
     """
 
     tracks: Tracks
+    firings_hour_max: int = FIRINGS_HOUR_MAX
+    held_back: int = 0
     looked_until: int = 0
     _watched: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _of_mint: dict[Mint, dict[SignalId, _Watched]] = field(default_factory=dict, init=False)
@@ -102,7 +130,16 @@ class Evaluation:
             self._forget(signal.signal_id)
             asked, state = signal.rule, _state_of(signal)
             number = signal.signal_id
-            watched = _Watched(number, signal.revision, asked.mint, asked.field, asked.rule, state)
+            watched = _Watched(
+                signal_id=number,
+                revision=signal.revision,
+                mint=asked.mint,
+                field=asked.field,
+                rule=asked.rule,
+                state=state,
+                hour_since=signal.hour_since,
+                hour_count=signal.hour_count,
+            )
             self._watched[number] = watched
             self._of_mint.setdefault(asked.mint, {})[number] = watched
             if state is None:
@@ -190,6 +227,7 @@ class Evaluation:
             seq=self.looked_until,
             states=states,
             fired=list(self._fired),
+            hours=self._hours(),
             bases=self.tracks.new_bases(),
             idle=self.tracks.idle() if with_idle else [],
             dropped=list(self._dropped),
@@ -202,6 +240,15 @@ class Evaluation:
         self._dropped.clear()
         self._has_begun = False
         self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
+
+    def _hours(self) -> dict[SignalId, FiredHour]:
+        found = {}
+        for firing in self._fired:
+            watched = self._watched.get(firing.signal_id)
+            if watched is not None and watched.hour_since is not None:
+                hour = FiredHour(firing.fired_at, watched.hour_since, watched.hour_count)
+                found[firing.signal_id] = hour
+        return found
 
     def _forget(self, number: SignalId) -> Mint | None:
         """Forget a signal; return its mint, None if it was not there."""
@@ -237,7 +284,9 @@ class Evaluation:
             self._has_begun |= watched.state is None
             self._new.pop(watched.signal_id, None)
             watched.state, self._changed[watched.signal_id] = state, watched
-        if crossing is not None:
+        if crossing is not None and not watched.may_fire(now, self.firings_hour_max):
+            self.held_back += 1
+        elif crossing is not None:
             assert tracks.slot is not None, "there is a report"
             self._fired.append(
                 NewFiring(

@@ -70,6 +70,7 @@ class Signal:
     revision     one more at each change of what is evaluated; its state is that of this revision
     state        what the rule remembers, JSON; None: it has not seen a report yet
     webhook_failed_at   when its webhook was disabled; None: it is not
+    hour_since   when the hour began in which it has fired hour_count times; None: it never fired
     """
 
     signal_id: SignalId
@@ -83,6 +84,8 @@ class Signal:
     created_at: UnixMs
     fired_at: UnixMs | None
     webhook_failed_at: UnixMs | None
+    hour_since: UnixMs | None = None
+    hour_count: int = 0
 
     @property
     def sends_webhooks(self) -> bool:
@@ -108,6 +111,14 @@ class SignalChanges(TypedDict, total=False):
     state: str | None
     fired_at: UnixMs
     webhook_failed_at: UnixMs | None
+
+
+class FiredHour(NamedTuple):
+    """When a signal fired last, and how often in the hour that began with *since*."""
+
+    fired_at: UnixMs
+    since: UnixMs
+    firings: int
 
 
 class FiringKind(StrEnum):
@@ -240,8 +251,8 @@ class ActiveRows(Protocol):
     def some(self, numbers: Collection[SignalId]) -> Sequence[Signal]:
         """Return those of *numbers* that are there."""
 
-    def note_fired(self, fired_at: Mapping[SignalId, UnixMs]) -> None:
-        """Note when each of these has fired last."""
+    def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
+        """Note when each of these has fired last, and how often in its hour."""
 
 
 class FiringRows(Protocol):
@@ -263,6 +274,12 @@ class FiringRows(Protocol):
 
     def purge(self, before: UnixMs) -> None:
         """Delete what fired before then and does not wait."""
+
+    def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
+        """Delete all but the newest *kept_max* firings of each of the next signals behind *after*.
+
+        Firings whose webhooks wait stay.  Return the last of these signals; None: there are none.
+        """
 
 
 class WebhookRows(Protocol):

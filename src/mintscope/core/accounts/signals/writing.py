@@ -149,7 +149,9 @@ class SignalWriter:
         rows.firings.insert_many(
             [(firing, now if signal.sends_webhooks else None) for signal, firing in told]
         )
-        rows.active.note_fired({signal.signal_id: firing.fired_at for signal, firing in told})
+        rows.active.note_fired(
+            {number: outcome.hours[number] for number in unchanged if number in outcome.hours}
+        )
         for signal, firing in told:
             if signal.rule.by_email:
                 tell_by_email(rows, signal, firing, now, self.emails_day_max)

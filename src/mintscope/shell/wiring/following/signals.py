@@ -69,7 +69,9 @@ def make_watcher(
             waiting_max=config.webhooks_waiting_max,
             lease_ms=int(config.takeover_s * SECOND_MS),
         ),
-        evaluation=Evaluation(tracks=Tracks(config.mints_max)),
+        evaluation=Evaluation(
+            tracks=Tracks(config.mints_max), firings_hour_max=config.firings_per_hour_max
+        ),
         clock=clock,
         wait=partial(asyncio.sleep, config.poll_interval_ms / 1000),
     )

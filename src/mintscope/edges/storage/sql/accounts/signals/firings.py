@@ -52,6 +52,13 @@ PURGE: Final = f"""
 DELETE FROM signal_firing WHERE fired_at < ? AND NOT ({IS_WAITING})
 """  # noqa: S608  a constant
 
+NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
+TRIM: Final = f"""
+DELETE FROM signal_firing WHERE signal = ? AND NOT ({IS_WAITING}) AND id <= (
+    SELECT id FROM signal_firing WHERE signal = ? ORDER BY id DESC LIMIT 1 OFFSET ?
+)
+"""  # noqa: S608  a constant
+
 
 class SqlFiringRows(Table[FiringId, Firing]):
     """Implements FiringRows and WebhookRows."""
@@ -148,3 +155,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def purge(self, before: UnixMs) -> None:
         """Delete what fired before then and does not wait."""
         self._db.execute(PURGE, (before,))
+
+    def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
+        """Delete all but the newest *kept_max* firings of each of the next signals."""
+        found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
+        self._db.executemany(TRIM, [(number, number, kept_max) for number in found])
+        return SignalId(found[-1]) if found else None

@@ -6,7 +6,13 @@ from itertools import islice
 from typing import Final
 
 from mintscope.base.primitives import Mint, UnixMs
-from mintscope.core.accounts.signals.signal import Crowd, Signal, SignalId, SignalRule
+from mintscope.core.accounts.signals.signal import (
+    Crowd,
+    FiredHour,
+    Signal,
+    SignalId,
+    SignalRule,
+)
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.storage.database import marks
 from mintscope.edges.storage.sql.accounts.table import Columns, Table
@@ -19,7 +25,9 @@ SELECT count(*), count(DISTINCT mint), coalesce(max(CASE WHEN mint = ? THEN 1 EL
 REVISIONS: Final = """
 SELECT id, revision FROM signal WHERE id > ? AND is_active = 1 ORDER BY id LIMIT ?
 """
-NOTE_FIRED: Final = "UPDATE signal SET fired_at = ? WHERE id = ?"
+NOTE_FIRED: Final = """
+UPDATE signal SET fired_at = ?, hour_since = ?, hour_count = ? WHERE id = ?
+"""
 KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
 CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
 DELETE: Final = "DELETE FROM signal WHERE id = ?"
@@ -79,9 +87,9 @@ class SqlSignalRows(Table[SignalId, Signal]):
             found += self._all(f"is_active = 1 AND id IN ({marks(part)})", *part)
         return found
 
-    def note_fired(self, fired_at: Mapping[SignalId, UnixMs]) -> None:
-        """Note when each of these has fired last."""
-        self._db.executemany(NOTE_FIRED, [(at, number) for number, at in fired_at.items()])
+    def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
+        """Note when each of these has fired last, and how often in its hour."""
+        self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Let the signals of *giver* be those of *taker*, however many that are."""
