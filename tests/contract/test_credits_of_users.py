@@ -1,8 +1,8 @@
 """Credits of users, on every engine: what is moved is neither made nor lost."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import CredentialHash
+from mintscope.base.credentials import CredentialHash, hash_credential, hint
 from mintscope.base.primitives import CreditAccount, UnixMs, Wallet
 from mintscope.base.time import DAY_MS
+from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.holdings.account_credits import (
     AccountCredits,
@@ -21,11 +22,13 @@ from mintscope.core.accounts.holdings.account_credits import (
     Withdrawn,
     hand_over,
 )
+from mintscope.core.accounts.people.access import NotPossible, remove_user
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, UserId, UserKind
 from mintscope.core.credits.debit import Debit, Debited
-from mintscope.core.payments.payment import Landed, TopUp
+from mintscope.core.credits.rotation import RotationDenied
+from mintscope.core.payments.payment import Landed, Payment, TopUp
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.postgres import openers as postgres
@@ -230,3 +233,51 @@ async def test_books_that_do_not_agree_are_told(scene: Scene, table: str) -> Non
             (user_id,),
         )
     assert len((await scene.books.check(after_entry=0)).violations) == 1
+
+
+async def test_an_account_is_not_deleted_while_its_payment_is_under_way(scene: Scene) -> None:
+    user_id, other = await scene.user(1), await scene.user(2)
+    account = await scene.credits.open(user_id)
+    pending = new_payment("late", purchase=TopUp(credits=10, account=account))
+    await scene.payments.begin(pending)
+
+    def remove(who: UserId) -> Callable[[AccountRows], None]:
+        return lambda rows: remove_user(rows, who, COMMAND_LINE, UnixMs(NOW + 1))
+
+    with pytest.raises(NotPossible, match="expected no payment under way for 1"):
+        await scene.store.transact(remove(user_id))
+    await scene.store.transact(remove(other))
+    landed = Landed(paid=pending.payment.amount, final=True)
+    await scene.payments.resolve(pending.payment.message_hash, landed, now=UnixMs(NOW + 2))
+    await scene.store.transact(remove(user_id))
+    await scene.expect_sound()
+
+
+async def test_what_is_bought_for_an_account_that_was_deleted_is_the_payers(scene: Scene) -> None:
+    """The payment began while the account was being deleted; what was there before stays there."""
+    user_id = await scene.user(1)
+    account = await scene.credits.open(user_id)
+    kept = new_payment("before", purchase=TopUp(credits=5, account=account))
+    await scene.payments.begin(kept)
+    landed = Landed(paid=kept.payment.amount, final=True)
+    await scene.payments.resolve(kept.payment.message_hash, landed, now=UnixMs(NOW + 1))
+    await scene.store.transact(
+        lambda rows: remove_user(rows, user_id, COMMAND_LINE, UnixMs(NOW + 2))
+    )
+    late = new_payment("late", purchase=TopUp(credits=10, account=account))
+    late = replace(late, payment=replace(late.payment, payer=Wallet("another payer")))
+    await scene.payments.begin(late)
+    await scene.payments.resolve(late.payment.message_hash, landed, now=UnixMs(NOW + 3))
+
+    async def claim(payment: Payment, number: int) -> int | RotationDenied:
+        token = credit_token(number)
+        digest = hash_credential(token, pepper=PEPPER)
+        later = UnixMs(NOW + 2 * DAY_MS)
+        return await scene.payments.claim(payment.signature, digest, hint(token), now=later)
+
+    assert await claim(kept.payment, 5) is RotationDenied.EMPTY
+    assert await claim(late.payment, 6) == 10
+    found = await scene.ledger.find(credit_token(6))
+    assert found is not None
+    assert await scene.ledger.balance(found) == 10
+    await scene.expect_sound()

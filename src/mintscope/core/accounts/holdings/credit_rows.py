@@ -53,6 +53,9 @@ class CreditRows(Protocol):
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
         """Return what each key of the user has spent in *month*; others are left out."""
 
+    def is_paid_for(self, user_id: UserId) -> bool:
+        """Say whether a payment for credits of the user is under way."""
+
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
         """Add up by account and day what was spent *before*; say whether there is more to add."""
 

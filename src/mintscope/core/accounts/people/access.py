@@ -107,7 +107,12 @@ def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
 
 
 def expect_removable(rows: AccountRows, user: User) -> None:
-    """Raise NotPossible for the last administrator."""
+    """Raise NotPossible for the last administrator, and while a payment of *user* is under way."""
+    if rows.credits.is_paid_for(user.user_id):
+        raise NotPossible(
+            f"expected no payment under way for {user.username}; there is one, whose outcome is"
+            " mostly known within three minutes: try again then"
+        )
     if user.is_administrator and set(rows.users.administrators()) == {user.user_id}:
         raise NotPossible(
             f"expected another administrator beside {user.username}, who is the last one"

@@ -40,7 +40,7 @@ class Leaving:
         return await self.store.read(lambda rows: _belongings(rows, session.user, now))
 
     async def expect_possible(self, session: Session) -> None:
-        """Raise NotPossible for the last administrator."""
+        """Raise NotPossible for the last administrator, and while a payment is under way."""
         await self.store.read(lambda rows: expect_removable(rows, session.user))
 
     async def leave(self, session: Session) -> None:
@@ -49,7 +49,7 @@ class Leaving:
         Keys, sessions and links end; groups, wallets, addresses of clients and the application are
         deleted, and signals with what they fired, sent or not; no one can spend the credits.  Of
         the person only the number is kept.
-        Raises    NotPossible for the last administrator
+        Raises    NotPossible for the last administrator, and while a payment is under way
         """
         now = self.clock.now()
         await self.store.transact(lambda rows: _leave(rows, session, now))

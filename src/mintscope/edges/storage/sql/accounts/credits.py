@@ -35,6 +35,10 @@ SELECT k.id, CAST(sum(m.credits) AS bigint) FROM api_key AS k
   JOIN key_month AS m ON m.api_key = each_.id
  WHERE k."user" = ? AND m.month = ? GROUP BY k.id
 """
+UNDER_WAY: Final = """
+SELECT EXISTS (SELECT 1 FROM payment AS p JOIN credit_account AS a ON a.id = p.account
+                WHERE p.state = 'pending' AND a.owner = ?)
+"""
 # In the order in which debits lock them.
 HOLD: Final = """
 SELECT id, balance FROM credit_account WHERE id IN (?, ?) ORDER BY id /* FOR UPDATE */
@@ -85,6 +89,10 @@ class SqlCreditRows:
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
         """Return what each key of the user, and all of its rotations, spent in *month*."""
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
+
+    def is_paid_for(self, user_id: UserId) -> bool:
+        """Say whether a payment for credits of the user is under way."""
+        return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
         """Add up by account and day what was spent *before*; say whether there is more to add."""

@@ -51,7 +51,14 @@ UPDATE credit_account SET wallet = ?3,
        root = (SELECT coalesce(root, id) FROM credit_account WHERE id = ?2)
  WHERE id = ?1
 """
-IS_OWNED: Final = "SELECT owner IS NOT NULL FROM credit_account WHERE id = ?"
+# A user cannot lose an account.  What was bought for one that was deleted meanwhile is the payer's.
+IS_OWNED: Final = """
+SELECT a.owner IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM "user" AS u JOIN credit_entry AS e ON e.at >= u.removed_at
+      JOIN payment AS p ON p.entry = e.id
+     WHERE u.id = a.owner AND p.signature = ?2)
+  FROM credit_account AS a WHERE a.id = ?1
+"""
 MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ?"
 
 # How many credits of an account the purchases of a wallet brought and are left. The oldest are
@@ -146,8 +153,8 @@ class PurchasedCredits:
         if purchased is None:
             return RotationDenied.EMPTY
         holder, wallet = purchased.holder, purchased.payer
-        if self._db.execute(IS_OWNED, (holder,)).get:
-            return RotationDenied.EMPTY  # a user cannot lose an account
+        if self._db.execute(IS_OWNED, (holder, purchase)).get:
+            return RotationDenied.EMPTY
         self._db.execute(LOCKED_BALANCE, (holder,))
         proven = int(self._db.execute(PROVEN, (holder, wallet)).get)
         if not proven:

@@ -61,8 +61,8 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
  WHERE a.balance >= 1
 """
 
-# All or nothing, within the cap of the key and those it replaced; no account is asked for twice.  All keys that spend
-# from an account are its user's, so that no cap is looked at twice either.
+# All or nothing, within the cap of the key and those it replaced; no account is asked for twice.
+# All keys that spend from an account are its user's, so that no cap is looked at twice either.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
 SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,

@@ -1,4 +1,4 @@
--- least: 22
+-- least: 1
 -- A key that replaced another one counts with it against their cap.  The first key of the chain of
 -- rotations that a key came from; NULL: it replaced none.
 ALTER TABLE api_key ADD COLUMN first_key bigint REFERENCES api_key;
