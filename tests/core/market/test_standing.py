@@ -14,7 +14,7 @@ from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import BASIC
-from mintscope.core.market.standing import Standing, Standings, before_standing
+from mintscope.core.market.standing import Standing, Standings, before_standing, weights
 from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.storage.sql.market.rows import deciding_blob, deciding_of
 from support.fakes.made_chain import MINTS, swap
@@ -178,7 +178,7 @@ def test_a_round_trip_in_a_pool_does_not_take_its_weight() -> None:
     assert state is not None
 
     assert [one.volume for one in told] == [0, 0, 0]
-    assert state.pools[0].weight(UnixS(at + 1), 600) > DEPTH * 10**6 / 8
+    assert weights(state.pools, UnixS(at + 1))[0] > DEPTH * 10**6 / 8
 
 
 def test_wash_trades_do_not_move_what_sol_costs() -> None:

@@ -17,8 +17,6 @@ from fractions import Fraction
 from math import isfinite
 from typing import Final, NamedTuple, TypeAlias
 
-from msgspec.structs import astuple
-
 from mintscope.base.primitives import MICRO_USD, Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, WSOL
 from mintscope.core.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail
@@ -176,7 +174,7 @@ def price_slot(
         if isinstance(price, Unpriced):
             unpriced[price] += 1
         else:
-            evidence = _evidence(swap, seen, exact_rate, quotes)
+            evidence = _evidence(swap, seen, flow, exact_rate, quotes)
             if sets_price is not None and not sets_price(
                 seen.base, offer_of(swap.pool, price, evidence, time)
             ):
@@ -205,15 +203,19 @@ def _sided(
 
 def offer_of(pool: str, price: tuple[float, float], evidence: Evidence, time: UnixS) -> Offer:
     """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
-    depth, flow, signer, is_direct = astuple(evidence)
-    return Offer(pool, signer, *price, flow, depth, time, is_direct)
+    usd, sol = price
+    depth, flow, is_direct = evidence.depth, evidence.flow, evidence.is_direct
+    return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct)
 
 
-def _evidence(swap: Swap, seen: Oriented, rate: Fraction, quotes: Quotes) -> Evidence:
+def _evidence(swap: Swap, seen: Oriented, volume: int, rate: Fraction, quotes: Quotes) -> Evidence:
+    """Return what *swap* of this *volume* tells of its pool."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
-    flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
     is_direct = seen.quote_kind is not QuoteKind.TOKEN
+    flow = volume
+    if not is_direct:  # it may count no volume
+        flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
     return Evidence(_shown(swap, depth), flow, swap.signer[:SIGNER_CHARS], is_direct)
 
 

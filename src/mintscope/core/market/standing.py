@@ -22,7 +22,6 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.time import DAY_S, HOUR_S
@@ -93,34 +92,33 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     flow: int
     shown: int | None = None
 
+    @property
+    def depth(self) -> int:
+        """Micro-USD that stand in the pool, whether it trades or not."""
+        depth = self.low
+        depth = min(depth, self.low_before)
+        if self.shown is not None and self.shown < depth:
+            depth = self.shown
+        return depth
+
     def is_silent(self, time: UnixS) -> bool:
         """Return whether the pool has not traded for longer than usual."""
         silent_s = time - self.at
-        usual_s = PAUSES_OF_SILENCE * self.pause_s
-        return silent_s > max(SILENCE_MIN_S, min(SILENCE_MAX_S, usual_s))
+        if silent_s <= SILENCE_MIN_S:
+            return False
+        return silent_s > SILENCE_MAX_S or silent_s > PAUSES_OF_SILENCE * self.pause_s
 
     @property
     def dead_s(self) -> float:
         """Seconds of silence after which the pool is as good as left."""
         return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
 
-    def weight(self, time: UnixS, oldest_s: int) -> float:
-        """Return what the pool weighs at *time*, in micro-USD.
-
-        oldest_s   that the oldest pool has stood which trades
-        """
-        share = min(1.0, self.stood_s / oldest_s) * len(self.signers) / SIGNERS
-        return self.ready(time) * share
-
     def ready(self, time: UnixS) -> float:
         """Return the micro-USD that stand ready at *time*, whatever the pool's age and signers."""
-        depth = min(self.low, self.low_before)
-        if self.shown is not None and self.shown < depth:
-            depth = self.shown
         if not self.is_silent(time):
-            return depth
+            return self.depth
         silent_s, dead_s = time - self.at, self.dead_s
-        return depth / SILENT * min(1.0, dead_s / silent_s)
+        return self.depth / SILENT * min(1.0, dead_s / silent_s)
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -151,12 +149,12 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing, bool]:
         fresh = (_fresh(offer),)
         since = offer.time
         return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct), True
-    pools = _traded(standing.pools, offer)
+    pools, place = _traded(standing.pools, offer)
     if len(pools) > 1:
         counting = _counting(pools, offer.time)
-        is_counted = any(one.pool == offer.pool for one, _ in counting)
-        if not is_counted or not _is_near(offer.usd, median_of(counting)):
-            return replace(standing, pools=pools), False
+        if not counting[place] or not _is_near(offer.usd, _median(pools, counting)):
+            last = standing.pool, standing.usd, standing.at, standing.since, standing.is_direct
+            return Standing(pools, *last), False
     since = standing.since
     if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
         since = offer.time
@@ -187,50 +185,66 @@ def before_standing(  # noqa: PLR0913 - all that was known
     return Standing((only,), pool, usd, at, since, is_direct)
 
 
-def median_of(weighed: Sequence[tuple[StandingPool, float]]) -> float:
-    """Return the least price at or below which half of all the weight lies."""
-    half = sum(weight for _, weight in weighed) / 2
+def _median(pools: Sequence[StandingPool], counting: Sequence[float]) -> float:
+    """Return the least price at or below which half of what counts lies."""
+    half = sum(counting) / 2
     below = 0.0
-    for pool, weight in sorted(weighed, key=lambda one: one[0].usd):
+    for usd, weight in sorted([(one.usd, counting[at]) for at, one in enumerate(pools)]):
         below += weight
-        if below >= half:
-            return pool.usd
-    raise ValueError("expected at least one pool")
+        if below >= half and weight:
+            return usd
+    raise ValueError("expected a pool that counts")
 
 
-def _counting(pools: Sequence[StandingPool], time: UnixS) -> Sequence[tuple[StandingPool, float]]:
-    """Return the pools that count, with their weights.
+def _counting(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
+    """Return the weight of each of *pools* that counts, and 0 for the others.
 
     If none weighs anything, the longest known one that is not left counts alone.
     """
-    weighed = list(zip(pools, _weights(pools, time), strict=True))
-    least = max(weight for _, weight in weighed) / FRACTION
+    weighing = weights(pools, time)
+    least = max(weighing) / FRACTION
     if least:
-        return [one for one in weighed if one[1] >= least]
-    alive = [one for one in weighed if time - one[0].at <= one[0].dead_s]
-    return (alive or weighed)[:1]
+        return [weight if weight >= least else 0.0 for weight in weighing]
+    alive = (at for at, one in enumerate(pools) if time - one.at <= one.dead_s)
+    weighing[next(alive, 0)] = 1.0
+    return weighing
 
 
-def _weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
-    trading = [one.stood_s for one in pools if not one.is_silent(time)]
-    oldest_s = max([YOUNG_S, *trading])
-    return [one.weight(time, oldest_s) for one in pools]
+def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
+    """Return what each of *pools* weighs at *time*, in micro-USD."""
+    oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
+    weighed = []
+    for pool in pools:
+        if time - pool.at > SILENCE_MIN_S and pool.is_silent(time):  # asked of every swap
+            weighed.append(pool.ready(time))
+            continue
+        weighed.append(pool.depth)
+        oldest_s = max(oldest_s, pool.stood_s)
+    for place, pool in enumerate(pools):
+        if pool.stood_s < oldest_s:
+            weighed[place] *= pool.stood_s / oldest_s
+        if len(pool.signers) < SIGNERS:
+            weighed[place] *= len(pool.signers) / SIGNERS
+    return weighed
 
 
 def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
-    return max(usd / middle, middle / usd) <= 1 + agreement
+    return (usd / middle if usd > middle else middle / usd) <= 1 + agreement
 
 
-def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[StandingPool, ...]:
-    """Return *pools* after *offer*; a new one takes the place of the lightest of too many."""
+def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
+    """Return *pools* after *offer*, and the place of its own among them.
+
+    A new one puts out the lightest of too many.
+    """
     for place, pool in enumerate(pools):
         if pool.pool == offer.pool:
-            return (*pools[:place], _trade(pool, offer), *pools[place + 1 :])
+            return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
     if len(pools) < POOLS_MAX:
-        return (*pools, _fresh(offer))
+        return (*pools, _fresh(offer)), len(pools)
     # By what stands alone: many new pools must not put out one that is new itself.
     place = min(range(len(pools)), key=lambda at: (pools[at].ready(offer.time), -at))
-    return (*pools[:place], *pools[place + 1 :], _fresh(offer))
+    return (*pools[:place], *pools[place + 1 :], _fresh(offer)), len(pools) - 1
 
 
 def _fresh(offer: Offer) -> StandingPool:
@@ -255,9 +269,12 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     """Return *pool* after one more of its swaps."""
     gap_s = offer.time - pool.at
     low, low_before = _lowest(pool, offer)
-    signers, signer = pool.signers, offer.signer[:SIGNER_CHARS]
-    if len(signers) < SIGNERS and signer not in signers:
-        signers = (*signers, signer)
+    signers = pool.signers
+    if len(signers) < SIGNERS and offer.signer[:SIGNER_CHARS] not in signers:
+        signers = (*signers, offer.signer[:SIGNER_CHARS])
+    stood_s = pool.stood_s
+    if gap_s and stood_s < OLD_S:
+        stood_s = min(OLD_S, stood_s + min(WINDOW_S, gap_s))
     from_usd, from_sol, flow, shown = _moved(pool, offer)
     return StandingPool(
         pool.pool,
@@ -267,7 +284,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         pool.pause_s + (gap_s - pool.pause_s) / PAUSE_WEIGHT,
         low,
         low_before,
-        min(OLD_S, pool.stood_s + min(WINDOW_S, gap_s)),
+        stood_s,
         signers,
         from_usd,
         from_sol,
@@ -293,10 +310,9 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     flow = pool.flow + offer.volume
     if offer.volume * DUST < pool.low:
         return pool.from_usd, pool.from_sol, flow, pool.shown
-    move = min(
-        _move(pool.from_usd, pool.usd, offer.usd),
-        _move(pool.from_sol, pool.sol, offer.sol),
-    )
+    move = _move(pool.from_usd, pool.usd, offer.usd)
+    if move >= MOVE_MIN:
+        move = min(move, _move(pool.from_sol, pool.sol, offer.sol))
     if move < MOVE_MIN:
         return pool.from_usd, pool.from_sol, flow, pool.shown
     # Constant product: to multiply the price by m takes (sqrt(m) - 1) of the quote.
@@ -308,7 +324,8 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
 def _move(origin: float, last: float, new: float) -> float:
     """Return by what part both *last* and *new* are above *origin*, or both below."""
-    return max(min(last, new) / origin, origin / max(last, new)) - 1
+    low, high = (last, new) if last < new else (new, last)
+    return (low / origin if low > origin else origin / high) - 1
 
 
 class Standings:
@@ -352,7 +369,7 @@ class Standings:
         def agrees(offer: Offer) -> bool:
             nonlocal standing
             standing, sets = stand(standing, offer)
-            middle = median_of(_counting(standing.pools, offer.time))
+            middle = _median(standing.pools, _counting(standing.pools, offer.time))
             return sets or _is_near(offer.usd, middle, AGREEMENT_OF_SAMPLES)
 
         return agrees
