@@ -33,6 +33,7 @@ from mintscope.core.credits.debit import (
     Debited,
     DebitLedger,
     DebitOutcome,
+    Reversal,
     TooFew,
 )
 from mintscope.core.credits.ledger import CreditLedger, Empty
@@ -73,11 +74,13 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     report     just read, or kept since its payment was settled before
     balance    credits left on the account that was charged; None for a payment, and for nothing
     payment    None for credits, and for nothing
+    taken      what gives the credits back if the report cannot be sent; None if none were taken
     """
 
     report: ReadReport
     balance: int | None
     payment: Settled | None
+    taken: Reversal | None = None
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
@@ -106,10 +109,10 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
             outcome = await self.checkout.ledger.spend(account)
             if isinstance(outcome, Empty):
                 raise await self._refuse(NoCredits())
-            return Receipt(delivered.report, outcome.balance, None)
+            return Receipt(delivered.report, outcome.balance, None, Reversal(account, 1))
         debits = self.checkout.expect_debits()
         debited = await self._take(debits.debit, delivered.credit_count)
-        return Receipt(delivered.report, debited.balance, None)
+        return Receipt(delivered.report, debited.balance, None, debited.reversal())
 
     async def prepay(self, credit_count: int) -> Debited:
         """Take *credit_count* credits, all or none, for a minute of a stream that begins.

@@ -98,3 +98,6 @@ class DebitLedger(Protocol):
 
         Where the store does not answer they stay owed, and are given back as soon as it does.
         """
+
+    def owe(self, reversal: Reversal) -> None:
+        """Give back what *reversal* says, with a later commit: its answer could not be sent."""

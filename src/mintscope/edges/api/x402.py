@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final, NoReturn
 
 from mintscope.base.errors import (
@@ -88,6 +89,7 @@ class ResourceServer:
         """Return what *work* delivers, for the credits that it costs of *caller*, or a payment.
 
         Nothing is taken for a delivery that costs none, and nothing unless all credits are there.
+        If the response cannot be sent, its credits are given back.
         """
         order = _for_holder(request, order)
         try:
@@ -95,6 +97,8 @@ class ResourceServer:
             receipt = await charge.settle(work)
         except CheckoutRefused as refused:
             raise self._told(request, order, refused, unpaid=unpaid_text(order)) from refused
+        if receipt.taken is not None and self._checkout.debits is not None:
+            request.if_unsent = partial(self._checkout.debits.owe, receipt.taken)
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
         if receipt.payment is not None:

@@ -67,10 +67,15 @@ class HttpApplication:
         request = Request(scope, receive)
         try:
             response = await self._respond(request)
+            if request.if_unsent is not None:
+                request.expect_client()
             await self._send(send, request, response)
+            request.if_unsent = None
             status = response.status
         except ClientDisconnected:
             status = DISCONNECTED_STATUS
+        finally:
+            request.take_back()
         REQUESTS.count(request.route, status, perf_counter() - began_s)
 
     async def _respond(self, request: Request) -> AnyResponse:
@@ -91,6 +96,7 @@ class HttpApplication:
         except ClientDisconnected:
             raise
         except Exception as error:
+            request.take_back()
             failure = await self._write_error(request, error)
             if failure.status == TOO_MANY_REQUESTS:
                 request.tell_connection(SLOW_DOWN)

@@ -1,7 +1,7 @@
 """A request: its head, read once, and the headers that its response will carry."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
@@ -45,6 +45,8 @@ class ClientDisconnected(Exception):
 class Request:
     """A request's head, and the headers its response will carry, whatever it is.
 
+    if_unsent    what is done if the response cannot be sent, or another one is: what was taken for
+                 it is given back
     path_params  the texts of the variable segments of the path, by name
     route        the path of the route that fits, for the metrics
     state        what a group of routes has learned of the request
@@ -53,6 +55,7 @@ class Request:
     __slots__ = (
         "_body",
         "headers",
+        "if_unsent",
         "path_params",
         "receive",
         "request_id",
@@ -71,6 +74,7 @@ class Request:
         self.route = UNROUTED
         self.path_params: Mapping[str, str] = NO_PARAMS
         self.state: Any = None
+        self.if_unsent: Callable[[], None] | None = None
         self._body: bytes | None = None
 
     @property
@@ -143,6 +147,12 @@ class Request:
         extensions = self.scope.get("extensions")
         if extensions and event in extensions:
             extensions[event]()
+
+    def take_back(self) -> None:
+        """Do what `if_unsent` says, once."""
+        undo, self.if_unsent = self.if_unsent, None
+        if undo is not None:
+            undo()
 
     def expect_client(self) -> None:
         """Raise ClientDisconnected if the connection is closed already."""

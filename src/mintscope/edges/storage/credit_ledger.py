@@ -120,6 +120,10 @@ class GroupCreditLedger:
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
+    def owe(self, reversal: Reversal) -> None:
+        """Give back what *reversal* says, with the next commit or within a moment of rest."""
+        self._owed.append(reversal)
+
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return what `find` and `root` told of *bearer* before; None for an empty account."""
         digest = sha256(bearer).digest()

@@ -68,6 +68,7 @@ class GroupCommit(Generic[Item, Outcome]):
     unheard     is told, in the event loop, of every outcome whose waiter has left,
                 so that what was done can be undone
     delivered   is told, in the event loop, of every batch that was committed, after its waiters
+                have gone on
     rest        runs in the writer's thread after a moment without work, every 10 s from then on,
                 and at the end
     patience_s  after as long without progress, and twice that at most, every
@@ -141,6 +142,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._turns.append(None)
             self._hand_over()
             await asyncio.to_thread(self._thread.join)  # and hear what it told the loop before
+            await asyncio.sleep(0)  # and what follows that
         if self._watch is not None:
             self._watch.cancel()
 
@@ -228,7 +230,8 @@ class GroupCommit(Generic[Item, Outcome]):
         if unheard:
             self._unheard(unheard)
         if is_committed:
-            self._delivered()
+            # After the answers of those that were just told: what cannot be sent is owed by then.
+            asyncio.get_running_loop().call_soon(self._delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         """Do one turn after the other; the body of the writer's thread."""

@@ -1,5 +1,6 @@
 """Responses in one piece are one write, and the bodies of others are written as they come."""
 
+from contextlib import suppress
 from typing import Any, TypeGuard, cast
 
 from typing_extensions import override
@@ -15,6 +16,7 @@ from uvicorn._types import (
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from mintscope.edges.server.protocol.pushed_body import PushedBody
+from mintscope.edges.server.request import ClientDisconnected
 from mintscope.edges.server.streams.outlet import OUTLET_MESSAGE
 
 
@@ -39,7 +41,8 @@ class WholeResponse(RequestResponseCycle):
         async def answer(
             scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
         ) -> None:
-            await app(scope, receive, send)
+            with suppress(ClientDisconnected):
+                await app(scope, receive, send)
             if self.transport.is_closing():
                 self.disconnected = True
 
@@ -47,7 +50,10 @@ class WholeResponse(RequestResponseCycle):
 
     @override
     async def send(self, message: ASGISendEvent) -> None:
-        """Send *message* as uvicorn would; keep a head back until the body is here."""
+        """Send *message* as uvicorn would; keep a head back until the body is here.
+
+        Raises ClientDisconnected for a response of which nothing was sent: its client has left.
+        """
         if self.flow.write_paused:
             await self.flow.drain()
         if self.transport.is_closing():
@@ -63,6 +69,8 @@ class WholeResponse(RequestResponseCycle):
             cast("Any", message)["take"](PushedBody(self))
         elif head is None:
             await super().send(message)
+        elif self.disconnected:
+            raise ClientDisconnected
         elif self._fits_in_one_piece(message):
             self._write_whole(head, message["body"])
         else:

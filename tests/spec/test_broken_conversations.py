@@ -1,0 +1,128 @@
+"""A credit is taken for an answer that left: whoever has gone by then has it back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.primitives import Signature
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.accounts.holdings.account_credits import Deposited
+from mintscope.core.accounts.user import UserId
+from mintscope.core.market.log import PricedSwap, SwapDetail
+from mintscope.edges.server.protocol.bounds import Bounds
+from support.processes.served import Served, served
+from support.scenes.conversations import (
+    ROUTES,
+    half_close,
+    reset,
+    standing_still,
+    until_seen,
+    written,
+)
+from support.scenes.people.agent import Agent
+from support.scenes.service import NOW, Service, bearer, running_service
+
+CLIENTS = 12
+BALANCE = "/v1/credits/balance"
+DETAIL = SwapDetail(Signature("5" * 88), "pump.fun", 10**6, 6, USDC, 10**6, 6)
+SWAP = PricedSwap(
+    WSOL, 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=1.5, price_sol=0.01, detail=DETAIL
+)
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Service]:
+    async with running_service(tmp_path) as service:
+        service.remembers = True
+        service.log.append((service.log.tip_at(service.log.seq).slot or 0) + 1, NOW // 1000, SWAP)
+        yield service
+
+
+@pytest.fixture
+async def server(shop: Service) -> AsyncIterator[Served]:
+    async with served(shop.app, Bounds(pause_s=0.0), clock=shop.clock) as server:
+        yield server
+
+
+async def settled(shop: Service) -> None:
+    """Wait until the ledger has given back what it owes."""
+    await shop.ledger.expect_writable()
+    await asyncio.sleep(0.1)  # it rests, and gives back, 50 ms after its last commit
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_an_answer_that_left_costs_what_it_says(
+    shop: Service, server: Served, route: str
+) -> None:
+    token = await shop.issue(10)
+    async with server.connection() as client:
+        await client.send(written(route, token))
+        status, headers, body = await client.answer()
+
+    assert status == 200, body
+    assert headers["x-credits-remaining"] == str(10 - ROUTES[route][2])
+    await settled(shop)
+    assert await shop.left(token) == 10 - ROUTES[route][2]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_a_client_that_sends_no_more_pays_if_it_is_answered(
+    shop: Service, server: Served, route: str
+) -> None:
+    token = await shop.issue(10)
+    async with server.connection() as client:
+        async with standing_still(shop) as store:
+            await client.send(written(route, token))
+            await store.until_taken()
+            await half_close(client)
+            await until_seen(server, 5)
+        answer = await client.rest()
+
+    assert not answer or b"200 OK" in answer
+    await settled(shop)
+    assert await shop.left(token) == (10 - ROUTES[route][2] if answer else 10)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_those_that_went_while_the_store_stood_still_have_their_credits_back(
+    shop: Service, server: Served, route: str
+) -> None:
+    token = await shop.issue(100)
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(server.connection()) for _ in range(CLIENTS)]
+        async with standing_still(shop) as store:
+            for client in clients:
+                await client.send(written(route, token))
+            await store.until_taken()
+            await until_seen(server, 5)
+            for client in clients:
+                await reset(client)
+            await until_seen(server, 20)
+
+    await settled(shop)
+    assert await shop.left(token) == 100
+
+
+async def test_credits_that_an_api_key_spent_count_no_more_if_their_answer_did_not_leave(
+    shop: Service, server: Served
+) -> None:
+    key = await Agent(shop).key()
+    ((user_id,),) = shop.accounts.rows('SELECT id FROM "user"')
+    bought = await shop.ledger.find(await shop.issue(100))
+    assert bought is not None
+    credits = shop.accounts.built.credits
+    assert isinstance(await credits.deposit(UserId(user_id), bought, None, None), Deposited)
+    async with server.connection() as client, standing_still(shop) as store:
+        await client.send(written("batch", key))
+        await store.until_taken()
+        await until_seen(server, 5)
+        await reset(client)
+        await until_seen(server, 20)
+
+    await settled(shop)
+    balance = await shop.client.get(BALANCE, headers=bearer(key))
+    assert balance.json()["data"] == {"balance": 100}
+    assert shop.accounts.rows("SELECT sum(credits) FROM key_month") == [(0,)]

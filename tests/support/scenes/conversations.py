@@ -1,0 +1,93 @@
+"""Conversations about paid answers that break: at which route, and how."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mintscope.base.solana import WSOL
+from support.fakes.reports import TRACKED
+from support.processes.served import Client, Served
+from support.scenes.service import Service
+
+MINTS: Final = [TRACKED, WSOL]
+# Every route at which credits are taken for an answer in one piece, and what it costs.
+ROUTES: Final = {
+    "report at once": ("GET", f"/v1/token/{TRACKED}", 1),
+    "report": ("GET", f"/v1/token/{TRACKED}?candles=closed", 1),
+    "candles": ("GET", f"/v1/token/{WSOL}/candles?tf=m1", 1),
+    "indicators": ("GET", f"/v1/token/{WSOL}/indicators?tf=m1", 1),
+    "swaps": ("GET", f"/v1/token/{WSOL}/swaps", 1),
+    "batch": ("POST", "/v1/tokens/batch", 1),
+}
+
+
+def written(route: str, token: str, *, key: str | None = None) -> bytes:
+    """Return a request to *route* as it stands on the wire."""
+    method, path, _ = ROUTES[route]
+    body = json.dumps({"mints": MINTS[:1]}).encode() if method == "POST" else b""
+    lines = [f"{method} {path} HTTP/1.1", "Host: shop", f"Authorization: Bearer {token}"]
+    if body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    if key is not None:
+        lines.append(f"Idempotency-Key: {key}")
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+@dataclass
+class SlowStore:
+    """The tables of the ledger, which stand still after a debit until they may go on."""
+
+    taken: threading.Event
+    go_on: threading.Event
+
+    async def until_taken(self) -> None:
+        assert await asyncio.to_thread(self.taken.wait, 10)
+
+
+@asynccontextmanager
+async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
+    """Let debits be durable, and their outcomes be known only once the store goes on."""
+    tables: Any = vars(service.ledger)["_taking"]
+    store = SlowStore(threading.Event(), threading.Event())
+    kept = {name: getattr(tables, name) for name in ("spend", "debit")}
+
+    def slow(take: Callable[..., Any]) -> Callable[..., Any]:
+        def taking(*values: Any) -> Any:
+            outcome = take(*values)
+            store.taken.set()
+            assert store.go_on.wait(10)
+            return outcome
+
+        return taking
+
+    for name, take in kept.items():
+        setattr(tables, name, slow(take))
+    try:
+        yield store
+    finally:
+        store.go_on.set()
+        for name, take in kept.items():
+            setattr(tables, name, take)
+
+
+async def reset(client: Client) -> None:
+    """Break the connection without a word."""
+    client.writer.transport.abort()
+
+
+async def half_close(client: Client) -> None:
+    """Say that nothing more will be sent; what is answered is still read."""
+    client.writer.write_eof()
+
+
+async def until_seen(server: Served, count: int) -> None:
+    """Wait until the server knows of what its clients did."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+    async with server.connection() as client:
+        await client.send(b"GET /healthz HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n")
+        await client.rest()
