@@ -1,4 +1,4 @@
-"""A credit is taken for an answer that left: whoever has gone by then has it back."""
+"""A credit is taken for an answer that left: a client that has left has it back."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -113,8 +113,8 @@ async def test_credits_that_an_api_key_spent_count_no_more_if_their_answer_did_n
     ((user_id,),) = shop.accounts.rows('SELECT id FROM "user"')
     bought = await shop.ledger.find(await shop.issue(100))
     assert bought is not None
-    credits = shop.accounts.built.credits
-    assert isinstance(await credits.deposit(UserId(user_id), bought, None, None), Deposited)
+    holdings = shop.accounts.built.credits
+    assert isinstance(await holdings.deposit(UserId(user_id), bought, None, None), Deposited)
     async with server.connection() as client, standing_still(shop) as store:
         await client.send(written("batch", key))
         await store.until_taken()
