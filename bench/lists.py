@@ -115,7 +115,7 @@ class ManyMints:
 
     def _trades(self) -> list[MintTrades]:
         return [
-            MintTrades(mint, 10**6, 10**5, 1, self._random.random(), 0.01)
+            MintTrades(mint, 10**6, 10**5, 1, self._random.random(), 0.01, 0.5)
             for mint in self._random.sample(self.mints_of, TRADES)
         ]
 

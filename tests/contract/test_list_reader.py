@@ -59,7 +59,7 @@ def told(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
             assert line.listed.mint not in found
             found[line.listed.mint] = Expected(
                 line.usd, line.sol, line.changes, line.volume, line.swaps, [*line.ready], day,
-                line.rsi, line.pressure,
+                line.rsi, line.pressure, line.change_since,
             )  # fmt: skip
         if page.next_after is None:
             return found
@@ -219,10 +219,10 @@ async def test_trades_are_those_of_folded_slots_in_order(ports: Ports) -> None:
     assert [slot.folded.slot for slot in slots] == [1, 2, 3]
     assert slots[-1].folded == folded
     assert sorted(slots[0].trades) == [
-        MintTrades(A, 15, 15, 2, 4.0, 0.04),
+        MintTrades(A, 15, 15, 2, 4.0, 0.04, 3.0),
         MintTrades(B, 10, 10, 0, None, None),
     ]
-    assert slots[2].trades == [MintTrades(A, 10, 10, 1, 1.0, 0.01)]
+    assert slots[2].trades == [MintTrades(A, 10, 10, 1, 1.0, 0.01, 1.0)]
     assert [s.folded.slot for s in await reader.trades(0, folded.seq, 1)] == [1]
     assert await reader.trades(0, slots[0].folded.seq, 1_000) == slots[:1]
     assert await reader.trades(slots[1].folded.seq, folded.seq, 1_000) == slots[2:]

@@ -77,8 +77,30 @@ async def test_a_token_with_every_field(listed: Service) -> None:
             "trackedSince": START,
             "ageS": 100_000,
             "uiMultiplier": None,
+            "changeSince": None,
         }
     ]
+
+
+async def test_a_change_of_a_day_of_a_younger_token_is_since_its_first_price(
+    listed: Service,
+) -> None:
+    mint = Mint("9" * 44)
+    await listed.market.track(mint)
+    first, later = START + 100_030, START + 100_400
+    slot = 1_000
+    await listed.market.append(slot, first, swap(mint, 2.0), swap(mint, 4.0))
+    await listed.market.append(slot + 1, later, swap(mint, 3.0))
+    await listed.lister.refresh()
+    (token,) = await tokens(listed, "query=999")
+
+    assert token["change"] == {"m5": -0.25, "h1": None, "d1": 0.5}
+    assert token["changeSince"] == first // 60 * 60
+
+    await listed.market.append(slot + 2, later + 90_000, swap(mint, 6.0))
+    await listed.lister.refresh()
+    (token,) = await tokens(listed, "query=999")
+    assert (token["change"]["d1"], token["changeSince"]) == (1.0, None)
 
 
 async def test_the_multiplier_is_the_one_at_the_time_of_the_list(listed: Service) -> None:
@@ -99,7 +121,9 @@ async def test_what_is_not_known_is_null(listed: Service) -> None:
     await listed.lister.refresh()
     token = (await tokens(listed, "query=888"))[0]
 
-    unknown = {"name", "symbol", "decimals", "price", "marketCapUsd", "uiMultiplier"}
+    unknown = {
+        *("name", "symbol", "decimals", "price", "marketCapUsd", "uiMultiplier", "changeSince"),
+    }
     assert {name for name, value in token.items() if value is None} == unknown
     assert token["change"] == {"m5": None, "h1": None, "d1": None}
     assert (token["volumeUsdD1"], token["swapsD1"], token["ageS"]) == (0.0, 0, 0)

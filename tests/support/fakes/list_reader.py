@@ -126,6 +126,7 @@ class FakeListReader:
             state=fold.state() if own else None,
             facts=self.facts.get(mint),
             before=(m5, h1, d1),
+            first_usd=priced[0][1] if priced else None,
             minutes=[
                 _minute(number, own)
                 for number in dict.fromkeys(time // 60 for time, _ in own)
@@ -164,4 +165,5 @@ def _trades(mint: Mint, swaps: Sequence[PricedSwap]) -> MintTrades:
         len(priced),
         None if newest is None else newest.price_usd,
         None if newest is None else newest.price_sol,
+        priced[0].price_usd if priced else None,
     )

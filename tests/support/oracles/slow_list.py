@@ -35,6 +35,7 @@ class Expected(NamedTuple):
     day: list[float | None]
     rsi: float | None
     pressure: float | None
+    since: int | None
 
 
 def starts(now: int) -> tuple[int, int, int]:
@@ -49,6 +50,9 @@ def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
     priced = [(swap.time, swap.usd) for swap in own if swap.usd is not None]
     m5, h1, d1 = (_change(priced, start) for start in starts(now))
     _, hour, day = starts(now)
+    is_young = bool(priced) and priced[0][0] >= day
+    if is_young:
+        d1 = priced[-1][1] / priced[0][1] - 1.0
     hours = {time // 3600: usd for time, usd in priced}
     within = [swap for swap in own if swap.time >= hour]
     traded = sum(swap.volume for swap in within)
@@ -67,6 +71,7 @@ def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
         day=[_newest(priced, day + 1440 * part) for part in range(60)] + [_newest(priced, now + 1)],
         rsi=rsi([*hours.values()])[-1] if hours else None,
         pressure=bought / traded if traded else None,
+        since=priced[0][0] // 60 * 60 if is_young else None,
     )
 
 

@@ -6,7 +6,10 @@ from mintscope.client.results.report import TokenPrice
 
 
 class ChangeOfPrice(msgspec.Struct, frozen=True):
-    """How the price has changed, as a fraction: 0.05 is five percent more; None: too young."""
+    """How the price has changed, as a fraction: 0.05 is five percent more; None: too young.
+
+    d1   of a token younger than a day since its first price
+    """
 
     m5: float | None
     h1: float | None
@@ -23,6 +26,8 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     ready_timeframes    those with enough candles for all indicators
     tracked_since       Unix seconds; age_s: seconds from then until the list was made
     ui_multiplier       how many tokens wallets show for one (ScaledUiAmount of Token-2022)
+    change_since        when the first price was, Unix seconds, if that is younger than a day:
+                        change.d1 is since then
     """
 
     mint: str
@@ -38,6 +43,7 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     tracked_since: int | None
     age_s: int | None
     ui_multiplier: float | None = None
+    change_since: int | None = None
 
 
 class TokensPage(msgspec.Struct, frozen=True, rename="camel"):

@@ -51,8 +51,9 @@ TOOLS: Final = (
         "/v1/tokens",
         ToolCost.NOTHING,
         "The Solana tokens that this service follows: mint, name, symbol, price of one whole token"
-        " in USD and SOL, change of the price as a fraction (0.05 is five percent more), volume of"
-        " a day in USD, market cap in USD, timeframes that are ready. Find the mint of a token"
+        " in USD and SOL, change of the price as a fraction (0.05 is five percent more; that of a"
+        " day, d1, is since changeSince if that is not null: the token is younger), volume of a day"
+        " in USD, market cap in USD, timeframes that are ready. Find the mint of a token"
         " here, for the other tools. query is a part of the name or symbol, or the beginning of the"
         " mint; sorted by volume, the most first, unless sort and order say otherwise. Names are"
         " what a token calls itself: compare the mint. null means not known. As of data.asOf, Unix"

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.base.primitives import UnixS
+from mintscope.base.time import MINUTE_S
 from mintscope.core.market.listing.momentum import close_candles
 from mintscope.core.market.listing.spans import D1, H1, M5, SPANS
 from mintscope.core.market.listing.store import SlotTrades
@@ -25,6 +26,7 @@ Rows = NDArray[np.int32]
 # since        Unix seconds
 # supply       in whole tokens
 # before       the newest price from before each span
+# first        the first price, first_at: start of its minute, Unix seconds
 # buckets      start of the newest candle of each timeframe; `counts`: how many there are
 # open_...     of the open part of D1, as part_close; minute_... of the open minute
 # gain, loss   Wilder's means of the closed candles of h1, `last`: the price of the last one
@@ -38,6 +40,8 @@ ROW: Final = np.dtype(
         ("usd", "f8"),
         ("sol", "f8"),
         ("before", "f8", len(SPANS)),
+        ("first", "f8"),
+        ("first_at", "f8"),
         ("volume", "i8"),
         ("swaps", "i8"),
         ("buckets", "i8", len(TIMEFRAMES)),
@@ -95,6 +99,7 @@ class ListColumns:
         empty = np.zeros((), ROW)
         for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
             empty[name] = np.nan
+        empty["first"] = empty["first_at"] = np.nan
         empty["buckets"] = -1
         self.rows[row] = empty
 
@@ -131,11 +136,11 @@ class ListColumns:
             return
         is_known = numbers >= 0
         at = numbers[is_known]
-        volumes, bought, swaps, usd, sol = (
+        volumes, bought, swaps, usd, sol, first = (
             np.array(column, kind)[is_known]
             for column, kind in zip(
                 list(zip(*slot.trades, strict=True))[1:],
-                ("i8", "i8", "i8", "f8", "f8"),
+                ("i8", "i8", "i8", "f8", "f8", "f8"),
                 strict=True,
             )
         )
@@ -147,6 +152,9 @@ class ListColumns:
         for name in ("swaps", "open_swaps"):
             rows[name][at] += swaps
         is_priced = ~np.isnan(usd)
+        is_first = is_priced & np.isnan(rows["first"][at])
+        rows["first"][at[is_first]] = first[is_first]
+        rows["first_at"][at[is_first]] = self._now - self._now % MINUTE_S
         self._count_candles(at[is_priced])
         for name in ("usd", "part_close", "minute_close"):
             rows[name][at[is_priced]] = usd[is_priced]

@@ -104,6 +104,8 @@ class ListLine(NamedTuple):
     """One mint of a list; what is not known is None.
 
     changes      of the price over M5, H1 and D1: 0.05 is five percent more
+    change_since   when the first price was, if there is none from before D1: the last of the
+                 changes is since then
     volume       of D1, micro-USD
     swaps        of D1, those that had a price
     market_cap   USD: price times supply; None too where the chain counts no supply, as of wrapped
@@ -127,6 +129,7 @@ class ListLine(NamedTuple):
     ready: list[Timeframe]
     age_s: int | None
     ui_multiplier: float | None = None
+    change_since: UnixS | None = None
 
 
 class ListedPage(NamedTuple):
@@ -167,8 +170,12 @@ class ListedTokens:
         self._keys: NDArray[np.uint64] = rows["key"].copy()
         self._usd: Floats = rows["usd"].copy()
         self._sol: Floats = rows["sol"].copy()
+        is_young = np.isnan(rows["before"][:, -1])
+        self._change_since: Floats = np.where(is_young, rows["first_at"], np.nan)
+        before = rows["before"].copy()
+        before[is_young, -1] = rows["first"][is_young]
         with np.errstate(divide="ignore", invalid="ignore"):  # spare rows hold 0
-            self._changes: Floats = rows["usd"][:, None] / rows["before"] - 1.0
+            self._changes: Floats = rows["usd"][:, None] / before - 1.0
         self._volume: NDArray[np.int64] = rows["volume"].copy()
         self._swaps: NDArray[np.int64] = rows["swaps"].copy()
         self._caps: Floats = rows["usd"] * rows["supply"]
@@ -267,10 +274,10 @@ class ListedTokens:
         now = self.folded.time
         columns = (
             *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
-            *(self._rsi, self._pressure, self._is_ready),
+            *(self._rsi, self._pressure, self._is_ready, self._change_since),
         )
         values = zip(*(column[rows].tolist() for column in columns), strict=True)
-        for row, (usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready) in zip(
+        for row, (usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at) in zip(
             rows.tolist(), values, strict=True
         ):
             listed = self._mints[row]
@@ -291,6 +298,7 @@ class ListedTokens:
                 ready=list(compress(TIMEFRAMES, is_ready)),
                 age_s=None if since is None or now is None else max(0, now - since),
                 ui_multiplier=None if scaled is None or now is None else scaled.at(now),
+                change_since=None if isnan(at) else UnixS(int(at)),
             )
 
 

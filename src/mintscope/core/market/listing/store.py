@@ -45,6 +45,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state      the accumulators of the fold, None before its first swap
     facts      what a node last said of it
     before     the newest prices from before the spans M5, H1 and D1; None where there is none
+    first_usd  the first price of its own that is kept; None before it
     minutes    of H1, those in which something was traded, oldest first
     parts      of D1, those in which something was traded, oldest first
     Imported candles are in none of these but the state.
@@ -57,6 +58,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     before: tuple[float | None, float | None, float | None]
     minutes: Sequence[MinuteVolume]
     parts: Sequence[PartVolume]
+    first_usd: float | None = None
 
 
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +74,10 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MintTrades(NamedTuple):
-    """What one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price."""
+    """What one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price.
+
+    first_usd   the first price
+    """
 
     mint: Mint
     volume: int
@@ -80,6 +85,7 @@ class MintTrades(NamedTuple):
     swaps: int
     price_usd: float | None
     price_sol: float | None
+    first_usd: float | None = None
 
 
 class SlotTrades(NamedTuple):

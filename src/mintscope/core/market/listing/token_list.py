@@ -127,6 +127,7 @@ class TokenList:
         self._columns.start_row(row)
         kept, since = self._columns.rows[row], one.since
         kept["before"] = [np.nan if price is None else price for price in one.before]
+        kept["first"] = np.nan if one.first_usd is None else one.first_usd
         if one.state is not None:
             first = _load(kept, read_state(one.state)[0])
             since = first if since is None else since
@@ -172,6 +173,7 @@ def _load(kept: Any, state: Any) -> UnixS | None:
     load_means(kept, frames)
     if not frames["count"][M1]:
         return None
+    kept["first_at"] = state["first"]
     kept["usd"], kept["sol"] = frames["prices"][M1][-1], state["price_sol"]
     return UnixS(int(state["first"]))
 

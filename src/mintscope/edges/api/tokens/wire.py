@@ -56,7 +56,14 @@ class PriceChange(Wire):
         about("Over 5 minutes, as a fraction: 0.05 is 5 % more; null: too young.", 0.004),
     ]
     h1: Annotated[float | None, about("Over an hour, as a fraction; null: too young.", 0.012)]
-    d1: Annotated[float | None, about("Over a day, as a fraction; null: too young.", -0.05)]
+    d1: Annotated[
+        float | None,
+        about(
+            "Over a day, as a fraction; of a younger token since its first price: changeSince."
+            " Null before it.",
+            -0.05,
+        ),
+    ]
 
 
 MULTIPLIED: Final = (
@@ -93,6 +100,14 @@ class ListedToken(Wire):
     ]
     age_s: Annotated[int | None, about("Seconds from then to asOf.", 259_200)]
     ui_multiplier: Annotated[float | None, about(MULTIPLIED, None)]
+    change_since: Annotated[
+        int | None,
+        about(
+            "Start of the minute of the first price, Unix seconds, if that is younger than a day:"
+            " change.d1 is since then. Null: it is over a whole day.",
+            None,
+        ),
+    ]
 
     @classmethod
     def of(cls, line: ListLine) -> "ListedToken":
@@ -112,6 +127,7 @@ class ListedToken(Wire):
             tracked_since=listed.since,
             age_s=line.age_s,
             ui_multiplier=line.ui_multiplier,
+            change_since=line.change_since,
         )
 
 

@@ -182,14 +182,16 @@ DEFINITIONS: Final = (
     Definition(
         "change",
         "Change, volume and market cap of the list",
-        ("change.m5", "change.h1", "change.d1", "volumeUsdD1", "marketCapUsd"),
+        ("change.m5", "change.h1", "change.d1", "changeSince", "volumeUsdD1", "marketCapUsd"),
         "How much the price has moved, as a fraction: 0.05 is five percent more. What was traded"
         " within a day, and what all tokens together would cost.",
         "change = newest price / newest price from before the span - 1\n"
         "volumeUsdD1 = USD bought and sold within a day\n"
         "marketCapUsd = price x supply",
-        "Null where there is no price from before the span, or the chain was not asked for the"
-        " supply yet. As of a final slot, so about a second behind reports on Alpenglow.",
+        "Null if there is no price from before the span, or the chain was not asked for the"
+        " supply yet. The change of a day of a younger token is since its first price, and"
+        " changeSince says when that was. As of a final slot, so about a second behind reports on"
+        " Alpenglow.",
         "The whole supply counts, locked or not.",
     ),
 )

@@ -144,8 +144,11 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
             before=tuple(before),
             minutes=minutes[number],
             parts=parts[number],
+            first_usd=first_usd,
         )
-        for number, address, since, state, facts, *before in db.execute(MINTS, numbers | moments)
+        for number, address, since, state, facts, first_usd, *before in db.execute(
+            MINTS, numbers | moments
+        )
     ]
 
 
@@ -168,8 +171,9 @@ def _trade(row: Any) -> MintTrades:
     priced = [swap for swap in swaps_of(mint, blob) if swap.price_usd is not None]
     if not priced:
         return MintTrades(mint, volume, bought, 0, None, None)
-    newest = priced[-1]
-    return MintTrades(mint, volume, bought, len(priced), newest.price_usd, newest.price_sol)
+    newest, first_usd = priced[-1], priced[0].price_usd
+    prices = (newest.price_usd, newest.price_sol, first_usd)
+    return MintTrades(mint, volume, bought, len(priced), *prices)
 
 
 def _expect_kept(db: Database, after_seq: int) -> None:

@@ -35,8 +35,14 @@ def _before(moment: str, *timeframes: tuple[str, int]) -> str:
 
 
 M1: Final = ("m1", 60)
+# Of one whose first price is younger than a day it is kept: minutes are, for longer than that.
+FIRST_USD: Final = """
+(SELECT open FROM candle
+  WHERE mint = id AND timeframe = 'm1' AND count > 0 AND provider IS NULL
+  ORDER BY bucket LIMIT 1)
+"""
 MINTS: Final = f"""
-SELECT id, address, since_time, state.state, facts,
+SELECT id, address, since_time, state.state, facts, {FIRST_USD},
        {_before(":five", M1)}, {_before(":hour", M1)},
        {_before(":day", M1, ("m5", 300), ("m15", 900), ("h1", 3600))}
   FROM mint LEFT JOIN state ON state.mint = id LEFT JOIN mint_fact ON mint_fact.mint = id
