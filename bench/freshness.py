@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bench.figure import Figure, tell
 from bench.process import free_port, python_running, wait_for
@@ -129,12 +129,18 @@ def ask_on_and_on(port: int, token: str) -> list[Seen]:
 
 def confirmed_at(port: int) -> dict[int, float]:
     """Return when the node on *port* had each block to give, by its slot."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
-    call = {"jsonrpc": "2.0", "id": 1, "method": "bench_confirmed"}
-    connection.request("POST", "/", json.dumps(call))
-    moments = json.loads(connection.getresponse().read())["result"]
-    connection.close()
+    moments = asked_of_node(port, "bench_confirmed")
     return {int(slot): at_s for slot, at_s in moments.items()}
+
+
+def asked_of_node(port: int, method: str) -> Any:
+    """Return what the node on *port* answers to *method* without parameters."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
+    call = {"jsonrpc": "2.0", "id": 1, "method": method}
+    connection.request("POST", "/", json.dumps(call))
+    result = json.loads(connection.getresponse().read())["result"]
+    connection.close()
+    return result
 
 
 def credit_token(settings: Mapping[str, str]) -> str:

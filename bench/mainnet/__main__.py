@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bench.freshness import Seen, command, confirmed_at, credit_token, late_ms
+from bench.freshness import Seen, asked_of_node, command, confirmed_at, credit_token, late_ms
 from bench.pace import FINALITY_S, SLOT_S
 from bench.process import free_port, python_running, wait_for
 from mintscope.base.primitives import Mint
@@ -43,7 +43,6 @@ LIST_EVERY_S: Final = 0.05
 TICKS_A_SECOND: Final = 100
 PAGE_BYTES: Final = 4_096
 SLOT: Final = re.compile(r"^mintscope_ingest_slot (\S+)", re.MULTILINE)
-HEAD: Final = re.compile(r"^mintscope_chain_slot (\S+)", re.MULTILINE)
 
 
 @dataclass
@@ -109,7 +108,7 @@ def measure(minutes: float, delay_ms: int, source: str, pace: Pace) -> tuple[str
         place = Place(folder, api_port, metrics_port, chain_port, ingest.pid)
         answers = stack.enter_context(closing(reports(api_port, credit_token(settings))))
         lists = stack.enter_context(closing(listings(api_port)))
-        _watch(answers, lists, metrics_port, WARM_UP_S)
+        _watch(place, answers, lists, WARM_UP_S)
         figures, missed = _figures(place, answers, lists, minutes, pace)
         return f"{source} {delay_ms} ms: {figures}", missed
 
@@ -124,10 +123,10 @@ def _figures(
     """Watch for so long; return the figures, and the goals that were missed."""
     begin_s, before_s = time.monotonic(), cpu_s(place.ingest_pid)
     memory, disk = memory_mb(place.ingest_pid), disk_bytes(place.folder)
-    start = _behind(place.metrics_port)[1]
-    watched = _watch(answers, lists, place.metrics_port, minutes * MINUTE_S)
+    start = _ingested(place.metrics_port)
+    watched = _watch(place, answers, lists, minutes * MINUTE_S)
     took_s = time.monotonic() - begin_s
-    blocks = _behind(place.metrics_port)[1] - start
+    blocks = _ingested(place.metrics_port) - start
     confirmed = confirmed_at(place.chain_port)
     late, listed = late_ms(confirmed, watched.seen), late_ms(confirmed, watched.listed)
     core = (cpu_s(place.ingest_pid) - before_s) / took_s
@@ -151,9 +150,9 @@ def _figures(
 
 
 def _watch(
+    place: Place,
     answers: Iterator[Seen | None],
     lists: Iterator[Seen | None],
-    metrics_port: int,
     how_long_s: float,
 ) -> Watched:
     """Ask for a report on and on, and from time to time for the list and how far ingest is."""
@@ -162,7 +161,8 @@ def _watch(
     while (now_s := time.monotonic()) < end_s:
         if now_s >= look_s:
             look_s = now_s + LOOK_EVERY_S
-            watched.behind.append(_behind(metrics_port)[0])
+            head = asked_of_node(place.chain_port, "bench_head")
+            watched.behind.append(head - _ingested(place.metrics_port))
         if now_s >= list_s:
             list_s = now_s + LIST_EVERY_S
             _note(next(lists), watched.listed)
@@ -209,14 +209,11 @@ def _p99(values: list[float]) -> float:
     return sorted(values)[int(len(values) * 0.99)]
 
 
-def _behind(port: int) -> tuple[float, float]:
-    """Return how far ingest is behind the head that it knows, and its slot."""
+def _ingested(port: int) -> float:
+    """Return the slot that ingest has come to."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        text = answer.read().decode()
-    slot, head = SLOT.search(text), HEAD.search(text)
-    if slot is None or head is None:
-        return 0.0, 0.0
-    return max(0.0, float(head[1]) - float(slot[1])), float(slot[1])
+        slot = SLOT.search(answer.read().decode())
+    return float(slot[1]) if slot else 0.0
 
 
 def cpu_s(pid: int) -> float:

@@ -406,7 +406,7 @@ async def test_a_purge_is_believed_by_code_or_by_the_first_available_block(
     consumer = await follow(node)
 
     assert consumer.gaps == [Gap(Slot(12), Slot(12), "the node no longer has these slots")]
-    assert node.clock.monotonic_s() < 5
+    assert node.clock.monotonic_s() < 20, "far less than gap_after_s"
 
 
 async def test_slots_the_node_has_purged_are_a_gap_at_once() -> None:
@@ -419,7 +419,7 @@ async def test_slots_the_node_has_purged_are_a_gap_at_once() -> None:
 
     assert consumer.gaps == [Gap(Slot(21), Slot(32), "the node no longer has these slots")]
     assert consumer.chain == whole(node)[:21] + whole(node)[33:]
-    assert node.clock.monotonic_s() < 5
+    assert node.clock.monotonic_s() < 20, "far less than gap_after_s"
 
 
 async def test_too_long_an_absence_is_not_caught_up() -> None:

@@ -16,13 +16,14 @@ class FakeBlock:
     parent_slot: int
     parent_hash: str
     blockhash: str
+    slot_s: float = 1.0
 
     def answer(self, details: str) -> dict[str, Any]:
         body: dict[str, Any] = {
             "blockhash": self.blockhash,
             "previousBlockhash": self.parent_hash,
             "parentSlot": self.parent_slot,
-            "blockTime": 1_700_000_000 + self.slot,
+            "blockTime": 1_700_000_000 + int(self.slot * self.slot_s),
             "blockHeight": self.slot,
         }
         return body if details == "none" else {**body, "transactions": [{"of": self.blockhash}]}
@@ -83,7 +84,9 @@ class FakeNode:
                 continue
             last = self.blocks[-1]
             slot = last.slot + 1 + skip
-            self.blocks.append(FakeBlock(slot, last.slot, last.blockhash, f"{slot}-{self.made}"))
+            self.blocks.append(
+                FakeBlock(slot, last.slot, last.blockhash, f"{slot}-{self.made}", self.slot_s)
+            )
 
     def fork(self, depth: int, count: int, skip: int = 0) -> None:
         """Let the newest *depth* blocks that are not final die, and others take their place."""

@@ -34,6 +34,20 @@ QUERIES = {
 }
 
 
+def has_begun(folder: Path) -> bool:
+    """Return whether the market in *folder* was made: a kill before leaves an empty file, or none.
+
+    All tables are made in one transaction.
+    """
+    if not (folder / MARKET_FILE).exists():
+        return False
+    db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return bool(db.execute("SELECT count(*) FROM sqlite_schema").get)
+    finally:
+        db.close()
+
+
 def kept(folder: Path) -> dict[str, list[Any]]:
     """Return the folded rows of the market in *folder*, and check that its log has no gap."""
     db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)

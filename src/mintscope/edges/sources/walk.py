@@ -13,6 +13,8 @@ from mintscope.base.finality import FinalityMeter
 from mintscope.base.metrics import CHAIN_SLOT
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Finalized, Gap, Update
+from mintscope.base.time import SECOND_MS
+from mintscope.edges.sources.arrivals import Arrivals
 from mintscope.edges.sources.finality import FAST_EVERY_S, Fate, Finality, Settled
 from mintscope.edges.sources.lineage import Fit, Lineage, Position
 from mintscope.edges.sources.node import Node
@@ -33,6 +35,10 @@ log = structlog.get_logger()
 WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
+AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more than pass while an answer is on its way
+SOON_SLOTS: Final = 3
+QUIET_SLOTS: Final = 2  # without a block before the node is asked for its newest
+AHEAD_ATTEMPTS: Final = 4  # for one of them, before its node must name it
 
 
 class OtherChain(RpcFailure):
@@ -49,6 +55,7 @@ class Polling:
                      its slots are given up
     max_gap_s        a resumption further behind is not caught up; 0: always caught up
     fast_finality_every_s   how often finality is asked for where it takes no seconds
+    asks_ahead   ask for blocks that the node has not named, as they are expected
     """
 
     start: Slot | Literal["latest", "first"] = "latest"
@@ -58,13 +65,14 @@ class Polling:
     gap_after_s: float = 120.0
     max_gap_s: float = 0
     fast_finality_every_s: float = FAST_EVERY_S
+    asks_ahead: bool = True
 
 
 class Walk:
     """One following of the chain, a step at a time.
 
     plan     slots to ask for, ascending, all above those in the window
-    head     the newest confirmed slot that the node named
+    head     the newest confirmed slot that the node named or gave the block of
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -86,6 +94,9 @@ class Walk:
         self._finality = Finality(rpc, lineage, clock, fast_every_s=every_s, meter=meter)
         self._window = Window(self._fetch, polling.requests_in_flight)
         self.head = lineage.tip.slot
+        self._arrivals = Arrivals()
+        self._rose_at_s = clock.monotonic_s()
+        self._risen = asyncio.Event()  # a new one each time that the head rises
         self._planned_from = Slot(-2)
         self._ahead: asyncio.Task[list[Slot]] | None = None
         self._settling: asyncio.Task[Settled] | None = None
@@ -139,7 +150,48 @@ class Walk:
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
+        """Return the answer for *slot*; one beyond the head is asked for as it is expected."""
+        for attempt in range(AHEAD_ATTEMPTS):
+            if slot <= self.head:
+                break
+            await self._expect(slot, attempt)
+            asked_at_s = self._clock.monotonic_s()
+            answer = await self._ask(slot)
+            if isinstance(answer, Block):
+                self._arrivals.note_there(slot, asked_at_s)
+                self._note_head(max(slot, self.head))
+                return answer
+            if answer.absence is not Absence.NOT_READY:
+                break
+            if attempt == 0:  # later ones may fail as the slot has no block: others are on time
+                self._arrivals.note_early(slot, asked_at_s)
+        while slot > self.head:
+            await self._risen.wait()
+        return await self._ask(slot)
+
+    async def _expect(self, slot: Slot, attempt: int) -> None:
+        """Wait until *slot* is expected; after two attempts for as long as between any others."""
+        if attempt > 1:
+            await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
+        # It may be put off meanwhile: others were too early.
+        while (due_at_s := self._arrivals.due_at_s(slot)) is not None:
+            due_in_s = due_at_s - self._clock.monotonic_s()
+            if due_in_s <= 0 or slot <= self.head:
+                break
+            await self._sleep(due_in_s)
+
+    async def _ask(self, slot: Slot) -> Answer:
         return await self._rpc.block(slot, self._finality.commitment(slot))
+
+    def _note_head(self, slot: Slot) -> None:
+        """Note that *slot* is the newest that the node has confirmed."""
+        if slot > self.head:
+            self._rose_at_s = self._clock.monotonic_s()
+        self.head = slot
+        self._finality.note_confirmed(slot)
+        CHAIN_SLOT.set(slot)
+        risen, self._risen = self._risen, asyncio.Event()
+        risen.set()
 
     async def _lowest(self) -> tuple[Slot, Answer]:
         """Return the answer for the lowest slot, also where the node fails at this one alone.
@@ -157,13 +209,13 @@ class Walk:
 
     async def _gives_other_than(self, slot: Slot) -> bool:
         """Tell whether the node has an answer for another slot now: then it fails at this one."""
-        other = self._window.highest_slot
+        other = min(self._window.highest_slot, self.head)
         if other == slot:
             other = self._plan[-1] if self._plan else Slot(max(self._lineage.tip.slot, 0))
         if other == slot:
             return False
         try:
-            await self._fetch(other)
+            await self._ask(other)
         except (Unreachable, RpcRefused):
             return False
         return True
@@ -172,7 +224,7 @@ class Walk:
         """Learn what follows the tip; wait first if nothing came of the last plan."""
         tip = self._lineage.tip.slot
         if tip == self._planned_from:
-            await self._sleep(self._polling.poll_interval_ms / 1000)
+            await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
         self._planned_from = tip
         self._plan.extend(await self._after(tip))
         if not self._plan and self.head > tip:
@@ -180,9 +232,10 @@ class Walk:
 
     async def _after(self, slot: Slot) -> list[Slot]:
         """Return where the node may have blocks after *slot*, ascending."""
-        self.head = (await self._rpc.head(Commitment.CONFIRMED)).slot
-        self._finality.note_confirmed(self.head)
-        CHAIN_SLOT.set(self.head)
+        asked_at_s = self._clock.monotonic_s()
+        head = (await self._rpc.head(Commitment.CONFIRMED)).slot
+        self._arrivals.note_named(head, asked_at_s)
+        self._note_head(head)
         first, last = Slot(slot + 1), min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
             # So few that asking for each costs less than asking which there are.
@@ -202,23 +255,75 @@ class Walk:
             ahead, self._ahead = self._ahead, None
             newest = max((*self._plan, *self._window.slots, self._lineage.tip.slot))
             self._plan.extend(slot for slot in ahead.result() if slot > newest)
-        has_room = 0 < len(self._window) < self._polling.requests_in_flight
+            if self._window:
+                self._forget_expected()
+        if not self._window:
+            return
+        self._plan_expected()
+        has_room = len(self._window) < self._polling.requests_in_flight
         if self._ahead is None and not self._plan and has_room:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
 
+    def _forget_expected(self) -> None:
+        """Forget slots beyond the head, if blocks up to it are missing and nothing asks for them.
+
+        They keep the window from being empty, and so what the node names from being planned.
+        """
+        if self._lineage.tip.slot < self.head < self._window.lowest_slot:
+            for slot in list(self._window.slots):
+                self._window.drop(slot)
+
+    def _plan_expected(self) -> None:
+        """Plan what the node has not named and is expected soon.
+
+        So that one is always waited for: an empty window would have the node asked for its newest.
+        """
+        pace = self._arrivals.pace
+        if not self._polling.asks_ahead or pace is None or self._plan:
+            return
+        soon_s = self._clock.monotonic_s() + pace.seconds(SOON_SLOTS)
+        slot = Slot(self._window.highest_slot + 1)
+        # One place is left for a block that must exist before them.
+        room = self._polling.requests_in_flight - len(self._window) - 1
+        while 0 < slot - self.head <= AHEAD_SLOTS_MAX and len(self._plan) < room:
+            due_at_s = self._arrivals.due_at_s(slot)
+            if due_at_s is None or due_at_s > soon_s:
+                break
+            self._plan.append(slot)
+            slot = Slot(slot + 1)
+
     async def _ask_ahead(self, slot: Slot) -> list[Slot]:
         if slot >= self.head:  # all that was known is asked for: give the chain time to grow
-            await self._sleep(self._polling.poll_interval_ms / 1000)
+            await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
+        # While expected blocks come there is no need to ask which is the newest.
+        while (pace := self._arrivals.pace) is not None and slot > self.head:
+            quiet_s = self._clock.monotonic_s() - self._rose_at_s
+            if quiet_s >= pace.seconds(QUIET_SLOTS):
+                break
+            await self._sleep(pace.seconds(QUIET_SLOTS) - quiet_s)
         return await self._after(slot)
 
     async def _lowest_is_first(self) -> bool:
         """Wait until there is something to do; tell whether the lowest slot has its answer."""
         lowest = self._window.task(self._window.lowest_slot)
+        waited = [lowest] if lowest.done() else self._window.pending
         beside = [task for task in (self._ahead, self._settling) if task is not None]
         # The time of finality may come before anything else does.
         due_in_s = None if self._settling is not None else self._finality.due_in_s()
-        await asyncio.wait([lowest, *beside], timeout=due_in_s, return_when=asyncio.FIRST_COMPLETED)
-        return lowest.done()
+        await asyncio.wait(
+            [*waited, *beside], timeout=due_in_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        self._drop_proven()
+        return self._window.task(self._window.lowest_slot).done()
+
+    def _drop_proven(self) -> None:
+        """Forget the slots before a block in hand that follows the tip: they were skipped."""
+        child = self._window.child_of(self._lineage.tip.slot)
+        if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:
+            return
+        for slot in [slot for slot in self._window.slots if slot < child.slot]:
+            self._window.drop(slot)
+            self._owed_since.pop(slot, None)
 
     async def _arrived(self, slot: Slot, block: Block) -> Sequence[Update]:
         match self._lineage.judge(block):
@@ -227,6 +332,7 @@ class Walk:
                 self._owed_since.pop(slot, None)
                 self._lineage.append(block)
                 self._finality.note_delivered()
+                self._arrivals.note_made(slot, block.time)
                 return (block,)
             case Fit.HOLE:
                 self._window.insert(block.parent_slot, self._plan)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Final, TypeAlias
 
 from mintscope.base.primitives import Slot
@@ -74,6 +74,11 @@ class Window:
     def slots(self) -> Collection[Slot]:
         """Every slot asked for."""
         return self._tasks.keys()
+
+    @property
+    def pending(self) -> Sequence[asyncio.Task[Answer]]:
+        """The requests that have no answer yet."""
+        return [task for task in self._tasks.values() if not task.done()]
 
     def child_of(self, slot: Slot) -> Block | None:
         """Return the lowest block in hand whose parent is at *slot*, if there is one."""

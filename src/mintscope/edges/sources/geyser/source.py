@@ -64,6 +64,7 @@ class GeyserSource:
             self.polling,
             poll_interval_ms=SHORTEST_MS,
             fast_finality_every_s=FINALITY_EVERY_S,
+            asks_ahead=False,
         )
         poller = Poller(
             node,

@@ -1,0 +1,62 @@
+"""An event loop whose time passes at once: what waits for seconds is tested in milliseconds."""
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from typing_extensions import override
+
+from mintscope.base.primitives import UnixMs
+
+T = TypeVar("T")
+RESOLUTION_S = 1e-6  # a wait that adds nothing to the time would never end
+START_S = 1_700_000_000
+
+
+class _Jumping(selectors.DefaultSelector):
+    """Moves the loop's time on by what it would have waited."""
+
+    passed_s = 0.0
+
+    @override
+    def select(self, timeout: float | None = None) -> list[Any]:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "nothing is left that could end the wait"
+            self.passed_s += timeout + RESOLUTION_S
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """Runs without waiting."""
+
+    def __init__(self) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+
+    @override
+    def time(self) -> float:
+        """Return the seconds that have passed."""
+        return self._jumping.passed_s
+
+
+class LoopClock:
+    """The clock of the loop that runs, which began at *start_s* Unix seconds."""
+
+    def __init__(self, start_s: int = START_S) -> None:
+        self._start_s = start_s
+
+    def now(self) -> UnixMs:
+        """Return the time of day."""
+        return UnixMs(int((self._start_s + self.monotonic_s()) * 1_000))
+
+    def monotonic_s(self) -> float:
+        """Return the seconds that have passed."""
+        return asyncio.get_running_loop().time()
+
+
+def run_virtually(main: Coroutine[Any, Any, T]) -> T:
+    """Return what *main* does, whose waits take no time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)
