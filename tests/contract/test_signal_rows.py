@@ -90,7 +90,9 @@ async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, Account
     def write(rows: AccountRows) -> tuple[UserId, UserId, SignalId, SignalId]:
         one, other = user(rows, "one"), user(rows, "other")
         first = rows.signals.insert(one, RULE, NONCE, at(1))
-        second = rows.signals.insert(one, replace(RULE, is_active=False), NONCE, at(2))
+        second = rows.signals.insert(
+            one, replace(RULE, is_active=False, is_closed=True), NONCE, at(2)
+        )
         rows.signals.update(first, state='{"side":1}', revision=2, old_nonce=NONCE, fired_at=at(3))
         return one, other, first, second
 

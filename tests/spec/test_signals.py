@@ -69,6 +69,7 @@ async def test_a_signal_is_made_read_changed_and_deleted(service: Service, key: 
         "margin": 0.0,
         "percent": None,
         "windowS": None,
+        "candles": "all",
         "webhookUrl": None,
         "email": False,
         "isActive": True,
@@ -86,12 +87,23 @@ async def test_a_signal_is_made_read_changed_and_deleted(service: Service, key: 
     url = "https://example.org/hook"
     pointed = (await call(service, key, "PATCH", path, {"webhookUrl": url})).json()["data"]
     assert pointed == changed | {"webhookUrl": url}
+    for candles in ("closed", "all"):
+        answer = await call(service, key, "PATCH", path, {"candles": candles})
+        assert answer.json()["data"] == pointed | {"candles": candles}
     unpointed = await call(service, key, "PATCH", path, {"webhookUrl": None})
     assert unpointed.json()["data"] == changed
 
     assert (await call(service, key, "DELETE", path)).json()["data"] == {"signals": []}
     for method, end in (("GET", ""), ("DELETE", ""), ("GET", "/events"), ("POST", "/test")):
         assert refusal(await call(service, key, method, f"{path}{end}")) == (404, "NOT_FOUND")
+
+
+async def test_a_rule_of_closed_candles_says_so(service: Service, key: str) -> None:
+    made = await make(service, key, candles="closed")
+    kept = await call(service, key, "GET", f"{SIGNALS}/{made['signalId']}")
+    assert made["candles"] == kept.json()["data"]["candles"] == "closed"
+    wrong = await call(service, key, "POST", SIGNALS, ASKED | {"candles": "open"})
+    assert refusal(wrong) == (400, "BAD_REQUEST")
 
 
 async def test_a_move_has_a_percentage_and_a_window(service: Service, key: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -53,6 +54,7 @@ from mintscope.edges.follow.watcher import RENEW_S, Watcher
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
 from support.fakes.log import FakeLog
+from support.oracles import definitions
 from support.scenes.account_stores import ENGINES, CountedAccounts
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
@@ -225,6 +227,41 @@ async def test_in_an_hour_a_rule_fires_so_often_and_then_rests(scene: Scene) -> 
     last = (await scene.seqs(signal_id))[-1]
     assert last == scene.log.seq
     assert len(await scene.seqs(other)) == FIRINGS_HOUR_MAX + 1
+
+
+async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: Scene) -> None:
+    closed = await scene.make(is_closed=True)
+    field = Field("indicators.m1.ema9")
+    average = await scene.make(is_closed=True, field=field, level=9.1)
+    watcher, random = scene.watcher(), Random(2)
+    await watcher.round()
+    closes, price = [9.0] * 9, 9.0  # a minute each, the last one open
+    time = scene.log.tip_at(scene.log.seq).time or 0
+    expected: list[tuple[int, float]] = []
+    averages: list[float] = []
+    was_above = None
+    for slot in range(10, 90):
+        later = time + random.choice([1, 20, 59, 130])
+        if later // 60 > time // 60:
+            if was_above is False and price > LEVEL:
+                expected.append((slot, price))
+            was_above = price > LEVEL
+            averages.append(definitions.ema(closes, 9)[-1] or 0.0)
+            closes.append(price)
+        time, price = later, random.choice([8.0, 9.0, 10.0, 11.0, 12.0])
+        closes[-1] = price
+        scene.log.append(slot, time, swap(price))
+        await watcher.round()
+        if slot == 50:  # another process goes on
+            scene.clock.advance(LEASE_MS + 1)
+            watcher = scene.watcher(1)
+    fired = [(each.fired.slot, each.fired.value) for each in await scene.fired(closed)]
+    assert fired == expected
+    assert len(fired) > 3
+    rises = [now for before, now in pairwise(averages) if before <= 9.1 < now]
+    found = [each.fired.value for each in await scene.fired(average)]
+    assert found == pytest.approx(rises)
+    assert found
 
 
 STEPS = st.lists(

@@ -36,6 +36,7 @@ class _Watched(msgspec.Struct, gc=False):
     mint: Mint
     field: Field
     rule: Rule
+    is_closed: bool
     state: RuleState | None
     hour_since: UnixMs | None
     hour_count: int
@@ -136,6 +137,7 @@ class Evaluation:
                 mint=asked.mint,
                 field=asked.field,
                 rule=asked.rule,
+                is_closed=asked.is_closed,
                 state=state,
                 hour_since=signal.hour_since,
                 hour_count=signal.hour_count,
@@ -155,14 +157,21 @@ class Evaluation:
                 self._dropped.append(mint)
 
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
-        """Apply the next event of the log, and look at the reports that it changes."""
+        """Apply the next event of the log, and look at the reports that it changes.
+
+        The first slot of a minute ends the one before: rules of closed candles are looked at then,
+        before what is traded in it.
+        """
+        if event.seq > self.looked_until and self.tracks.ends_minute(event):
+            for mint in [mint for mint in self._of_mint if mint in self.tracks]:
+                yield from self._look(mint, now, is_closed=True)
         begun, traded = self.tracks.apply(event)
         if isinstance(event, Untracked) and event.mint in self._of_mint:
             self._dropped.append(event.mint)
         if event.seq <= self.looked_until:
             return
         for mint in dict.fromkeys((*begun, *traded)):
-            yield from self._look(mint, [*self._of_mint.get(mint, {}).values()], now)
+            yield from self._look(mint, now)
         self.looked_until = event.seq
 
     def take(self, loaded: LoadedMint) -> bool:
@@ -202,7 +211,7 @@ class Evaluation:
         """Look at the mints that have begun with what was taken."""
         begun, self._begun = self._begun, []
         for mint in begun:
-            yield from self._look(mint, [*self._of_mint.get(mint, {}).values()], now)
+            yield from self._look(mint, now)
 
     def look_at_new(self, now: UnixMs) -> Iterator[None]:
         """Look at what signals have not seen yet, if it is there."""
@@ -210,10 +219,10 @@ class Evaluation:
             return
         new: dict[Mint, list[_Watched]] = {}
         for watched in self._new.values():
-            if watched.mint in self.tracks:
+            if watched.mint in self.tracks and not watched.is_closed:
                 new.setdefault(watched.mint, []).append(watched)
         for mint, watching in new.items():
-            yield from self._look(mint, watching, now)
+            yield from self._look_with(mint, watching, now)
 
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
         """Return what is to be written down; it stays to be until `written`."""
@@ -260,8 +269,15 @@ class Evaluation:
         del self._of_mint[watched.mint][number]
         return watched.mint
 
-    def _look(self, mint: Mint, watching: Sequence[_Watched], now: UnixMs) -> Iterator[None]:
-        report = self.tracks.report(mint) if watching else None
+    def _look(self, mint: Mint, now: UnixMs, *, is_closed: bool = False) -> Iterator[None]:
+        watched = self._of_mint.get(mint, {}).values()
+        watching = [each for each in watched if each.is_closed == is_closed]
+        yield from self._look_with(mint, watching, now, is_closed=is_closed)
+
+    def _look_with(
+        self, mint: Mint, watching: Sequence[_Watched], now: UnixMs, *, is_closed: bool = False
+    ) -> Iterator[None]:
+        report = self.tracks.report(mint, is_closed=is_closed) if watching else None
         if report is None:
             return
         values: dict[Field, float | None] = {}

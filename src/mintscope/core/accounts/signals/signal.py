@@ -35,6 +35,7 @@ class SignalRule:
     webhook_url  where firings are sent; None: nowhere
     by_email     whether firings are told by e-mail
     is_active    whether it is evaluated
+    is_closed    looked at as each minute ends, without the candles that are open then
     """
 
     name: str
@@ -48,6 +49,7 @@ class SignalRule:
     webhook_url: str | None = None
     by_email: bool = False
     is_active: bool = True
+    is_closed: bool = False
 
     @property
     def rule(self) -> Rule:
@@ -104,6 +106,7 @@ class SignalChanges(TypedDict, total=False):
     webhook_url: str | None
     by_email: bool
     is_active: bool
+    is_closed: bool
     nonce: bytes
     old_nonce: bytes
     old_nonce_until: UnixMs

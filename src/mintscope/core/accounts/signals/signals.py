@@ -179,8 +179,10 @@ class Signals:
             webhook_url=asked.webhook_url,
             by_email=asked.by_email,
             is_active=asked.is_active,
+            is_closed=asked.is_closed,
         )
-        if asked.rule != before.rule or asked.is_active > before.is_active:
+        is_other = (asked.rule, asked.is_closed) != (before.rule, before.is_closed)
+        if is_other or asked.is_active > before.is_active:
             rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
         if asked.webhook_url != before.webhook_url or asked.is_active > before.is_active:
             rows.signals.update(signal_id, webhook_failed_at=None)

@@ -12,6 +12,7 @@ import msgspec
 
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.time import MINUTE_S
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.log import (
     Appended,
@@ -114,12 +115,30 @@ class Tracks:
         self.seq = event.seq
         return self._reach(), traded
 
-    def report(self, mint: Mint) -> TokenReport | None:
-        """Return the report of *mint*, which is there; None where there is too little to report."""
+    def ends_minute(self, event: Event) -> bool:
+        """Say whether *event*, the next one, is the first slot of another minute.
+
+        If it is, reports are as of its time from now on: of closed candles they have the minute
+        that has ended, and nothing of the one that begins.
+        """
+        if not isinstance(event, Appended) or self.time is None:
+            return False
+        header = event.header
+        if header.time // MINUTE_S <= self.time // MINUTE_S:
+            return False
+        self.slot, self.time = header.slot, header.time
+        return True
+
+    def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
+        """Return the report of *mint*, which is there; None if there is too little to report.
+
+        is_closed   its indicators are without the candles that are open
+        """
         if self.time is None:
             return None
         try:
-            values = self._engine.snapshot(self._tracks[mint].row, self.time)
+            row = self._tracks[mint].row
+            values = self._engine.snapshot(row, self.time, leaves_out_open=is_closed)
             return token_report(mint, values, self.time)
         except InsufficientData:
             return None

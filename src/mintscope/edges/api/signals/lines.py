@@ -17,7 +17,8 @@ from mintscope.edges.api.signals.wire import (
 )
 from mintscope.edges.api.v1 import mint_of
 
-COLUMNS: Final = {"email": "by_email"}
+COLUMNS: Final = {"email": "by_email", "candles": "is_closed"}
+CLOSED: Final = "closed"
 
 
 def rule_of(body: NewSignal) -> SignalRule:
@@ -33,6 +34,7 @@ def rule_of(body: NewSignal) -> SignalRule:
         window_s=body.window_s or 0,
         webhook_url=body.webhook_url,
         by_email=body.email,
+        is_closed=body.candles == CLOSED,
     )
 
 
@@ -41,6 +43,8 @@ def changes_of(body: ChangedSignal) -> dict[str, Any]:
     named = {name: getattr(body, name) for name in body.__struct_fields__}
     if isinstance(body.name, str):
         named["name"] = body.name.strip()
+    if body.candles is not msgspec.UNSET:
+        named["candles"] = body.candles == CLOSED
     return {
         COLUMNS.get(name, name): value
         for name, value in named.items()
@@ -62,6 +66,7 @@ def line_facts(signal: Signal) -> dict[str, Any]:
         "margin": None if is_move else asked.margin,
         "percent": asked.percent if is_move else None,
         "window_s": asked.window_s if is_move else None,
+        "candles": CLOSED if asked.is_closed else "all",
         "webhook_url": asked.webhook_url,
         "email": asked.by_email,
         "is_active": asked.is_active,

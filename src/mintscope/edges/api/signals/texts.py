@@ -9,16 +9,18 @@ LIST: Final = (
 MAKE: Final = (
     "Makes an alert rule over one number of a token's report, looked at after every slot in which"
     " the token is traded. It fires once when the number crosses its level, or is so many percent"
-    " from the lowest or highest of its window; the first look fires nothing. Webhooks are signed"
+    " from the lowest or highest of its window; the first look fires nothing. With"
+    " candles=closed it is looked at as each minute ends, without the candles that are open then: a"
+    " price is the close of that minute, and no value changes later. Webhooks are signed"
     " as Standard Webhooks says, with webhookSecret, shown only here; they are tried again for 24"
     " hours. An account may hold 20. Costs nothing."
 )
 GET: Final = "Returns a signal. One of another account is not found. Costs nothing."
 CHANGE: Final = (
     "Changes what is named, and nothing else; the mint, the field and the kind stay. After another"
-    " level, margin, percent or window, and after being inactive, the signal begins anew: its first"
-    " look fires nothing. A webhook that was disabled is tried again once it has another address,"
-    " or was inactive and is active again. Costs nothing."
+    " level, margin, percent, window or candles, and after being inactive, the signal begins again:"
+    " its first look fires nothing. A webhook that was disabled is tried again once it has another"
+    " address, or was inactive and is active again. Costs nothing."
 )
 DELETE: Final = (
     "Deletes a signal and its events, and returns the signals that are left. Costs nothing."

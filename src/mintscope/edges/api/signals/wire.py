@@ -1,6 +1,6 @@
 """The bodies under /v1/signals."""
 
-from typing import Annotated, Final, TypeAlias, cast
+from typing import Annotated, Final, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -81,6 +81,12 @@ NOT_WITH_LEVEL: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "level"})
 NOT_WITH_MARGIN: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "margin"})
 NotOfLevels = Annotated[None, about("Of changes_by.", None)]
 NotOfMoves = Annotated[None, about("Not of changes_by.", None)]
+CANDLES = about(
+    "all: looked at after each slot in which the token is traded. closed: as each minute ends,"
+    " without the candles that are open then, so that no value changes later.",
+    "closed",
+)
+Candles = Literal["all", "closed"]
 EMAIL = about("Whether firings are told by e-mail, 50 a day at most.", False)  # noqa: FBT003
 
 
@@ -96,6 +102,7 @@ class SignalLine(Wire):
     margin: Annotated[float | None, MARGIN]
     percent: Annotated[float | None, PERCENT]
     window_s: Annotated[int | None, WINDOW]
+    candles: Annotated[Candles, CANDLES]
     webhook_url: Annotated[str | None, URL]
     email: Annotated[bool, EMAIL]
     is_active: Annotated[bool, about("Whether it is looked at.", True)]  # noqa: FBT003
@@ -130,6 +137,7 @@ class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
     name: Name
     mint: NewMint
     field: NewField
+    candles: Annotated[Candles, CANDLES] = "all"
     webhook_url: NewUrl = None
     email: Annotated[bool, EMAIL] = False
 
@@ -176,6 +184,7 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
     margin: Annotated[NotNegative, MARGIN] | UnsetType = UNSET
     percent: Annotated[NewPercent, NOT_WITH_LEVEL] | UnsetType = UNSET
     window_s: Annotated[NewWindow, NOT_WITH_MARGIN] | UnsetType = UNSET
+    candles: Annotated[Candles, CANDLES] | UnsetType = UNSET
     webhook_url: NewUrl | UnsetType = UNSET
     email: Annotated[bool, EMAIL] | UnsetType = UNSET
     is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003

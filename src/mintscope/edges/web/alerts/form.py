@@ -14,12 +14,13 @@ from mintscope.edges.web.form import FormData, InvalidForm, sentence
 WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
 NAMES: Final = (
     "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
-    "once",
+    "candles", "once",
 )  # fmt: skip
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
     "kind": SignalKind.ABOVE.value,
     "window": "3600",
+    "candles": "all",
 }
 
 
@@ -41,6 +42,7 @@ def values_of(asked: SignalRule) -> dict[str, str]:
         "window": str(asked.window_s or FIRST["window"]),
         "webhook": asked.webhook_url or "",
         "email": "yes" if asked.by_email else "",
+        "candles": "closed" if asked.is_closed else "all",
     }
 
 
@@ -61,6 +63,7 @@ def parse_alert(values: Mapping[str, str]) -> SignalRule:
         kind=kind,
         webhook_url=values["webhook"] or None,
         by_email=values["email"] == "yes",
+        is_closed=values["candles"] == "closed",
     )
     asked = replace(asked, **_numbers(values, kind, errors))
     if errors:

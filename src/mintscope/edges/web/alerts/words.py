@@ -58,9 +58,13 @@ def rule_words(asked: SignalRule) -> str:
     what, kind = field_words(asked.field), KINDS[asked.kind]
     if asked.kind is SignalKind.CHANGES_BY:
         span = WINDOWS.get(asked.window_s, f"{asked.window_s // 60} minutes")
-        return f"{what} {kind} {asked.percent:g} % within {span}"
+        return f"{what} {kind} {asked.percent:g} % within {span}{_candles_words(asked)}"
     margin = f", with a margin of {asked.margin:g}" if asked.margin else ""
-    return f"{what} {kind} {asked.level:g}{margin}"
+    return f"{what} {kind} {asked.level:g}{margin}{_candles_words(asked)}"
+
+
+def _candles_words(asked: SignalRule) -> str:
+    return ", of closed candles" if asked.is_closed else ""
 
 
 def ways_words(asked: SignalRule) -> str:

@@ -19,6 +19,7 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "detail": msgspec.json.decode,
     "is_administrator": bool,
     "is_active": bool,
+    "is_closed": bool,
     "by_email": bool,
     "user_removed": bool,
     "has_second_factor": bool,

@@ -1,0 +1,2 @@
+-- Rules that are looked at as each minute ends, without the candles that are open then.
+ALTER TABLE signal ADD COLUMN is_closed INTEGER NOT NULL DEFAULT 0;
