@@ -12,6 +12,7 @@ import talib
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.engine.engine import Engine
+from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.history.imports import CannotImport, Imported, ImportedCandle
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.report import report_of
@@ -90,7 +91,8 @@ async def test_indicators_are_those_of_one_continuous_series(market: Market) -> 
     assert report.data_span.candle_counts.h1 == 340
     assert report.data_span.candle_counts.m1 == 40
     assert report.price.usd == price(39)
-    assert report.data_span.from_ == START
+    assert report.data_span.from_ == START - 300 * H1
+    assert read_state(loaded.state or b"")[0]["first"] == START  # how far a node must reach
 
 
 async def test_own_candles_are_never_replaced_and_imported_ones_are_marked(
@@ -121,6 +123,7 @@ async def test_a_second_import_reaches_further_back(market: Market) -> None:
     loaded = await market.reader.load(A)
     assert loaded is not None
     assert len(loaded.candles[Timeframe.H1]) == 33
+    assert loaded.imported_from == START - 30 * H1
 
 
 async def test_what_is_known_of_a_series_stands_until_candles_are_imported_again(

@@ -232,7 +232,7 @@ async def test_in_an_hour_a_rule_fires_so_often_and_then_rests(scene: Scene) -> 
 async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: Scene) -> None:
     closed = await scene.make(is_closed=True)
     field = Field("indicators.m1.ema9")
-    average = await scene.make(is_closed=True, field=field, level=9.1)
+    average = await scene.make(is_closed=True, field=field, level=10.0)
     watcher, random = scene.watcher(), Random(2)
     await watcher.round()
     closes, price = [9.0] * 9, 9.0  # a minute each, the last one open
@@ -258,7 +258,7 @@ async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: 
     fired = [(each.fired.slot, each.fired.value) for each in await scene.fired(closed)]
     assert fired == expected
     assert len(fired) > 3
-    rises = [now for before, now in pairwise(averages) if before <= 9.1 < now]
+    rises = [now for before, now in pairwise(averages) if before <= 10.0 < now]
     found = [each.fired.value for each in await scene.fired(average)]
     assert found == pytest.approx(rises)
     assert found

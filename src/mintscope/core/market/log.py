@@ -187,6 +187,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     minutes   (minute start, buy, sell) of the last 24 h and a bit, folded ones only, oldest first
     tail      logged swaps not yet folded, and the folded ones since 15 minutes before the newest
               final slot, in order: enough for every "now" that a retraction can go back to
+    imported_from   start of the first imported candle, whether it is still kept; None: none was
     """
 
     mint: Mint
@@ -195,6 +196,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     candles: dict[Timeframe, Sequence[CandleRow]]
     minutes: Sequence[tuple[UnixS, int, int]]
     tail: Sequence[TailSwap]
+    imported_from: UnixS | None = None
 
 
 class LogTip(msgspec.Struct, frozen=True, kw_only=True):

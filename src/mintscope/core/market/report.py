@@ -153,9 +153,16 @@ class CandleCounts(msgspec.Struct, frozen=True, gc=False):
 class DataSpan(
     msgspec.Struct, frozen=True, gc=False, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """Unix seconds: start of the first m1 candle, block time of the last applied slot."""
+    """Unix seconds: start of the first candle, block time of the last applied slot."""
 
-    from_: Annotated[UnixS, about("Start of the first minute candle, Unix seconds.", 1763200800)]
+    from_: Annotated[
+        UnixS,
+        about(
+            "Start of the first minute candle or, if candles were imported, of the first of these,"
+            " Unix seconds.",
+            1763200800,
+        ),
+    ]
     to: Annotated[UnixS, about("Block time of the last applied slot, Unix seconds.", 1763460000)]
     candle_counts: Annotated[CandleCounts, about("Candles since tracking began.")]
 

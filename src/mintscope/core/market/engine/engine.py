@@ -76,6 +76,10 @@ class Engine:
         self.clear(row)
         if loaded.state is not None:
             self._load_candles(row, loaded.state, loaded)
+            if loaded.imported_from is not None:
+                # The first that is reported; how far a node reaches is told by the state alone.
+                first = min(loaded.imported_from, int(self._rows[row]["first"]))
+                self._rows[row]["first"] = first
         self._refill(row, FROM_MINUTES, loaded.minutes)
         folded = [
             (kept.time, *((kept.swap.volume, 0) if kept.swap.is_buy else (0, kept.swap.volume)))

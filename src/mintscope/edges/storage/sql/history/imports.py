@@ -60,6 +60,11 @@ ON CONFLICT (mint, timeframe, bucket) DO UPDATE
        buy_volume = 0, sell_volume = 0, count = 1, provider = excluded.provider,
        provider_volume = excluded.provider_volume
 """
+IMPORTED_FROM: Final = """
+UPDATE state SET state = :state, imported_from =
+       (SELECT min(bucket) FROM candle WHERE mint = :mint AND provider IS NOT NULL)
+ WHERE mint = :mint
+"""
 DONE: Final = "DELETE FROM import_candle WHERE mint = ? AND timeframe = ?"
 CLOSES: Final = """
 SELECT bucket, close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 ORDER BY bucket
@@ -124,7 +129,7 @@ def join_imported(db: Database) -> Mint | None:
         closes = [close for _, close in db.execute(CLOSES, (mint_id, timeframe))]
         whole = continued(state, timeframe, closes)
         add_waypoints(db, mint_id, timeframe)
-        db.execute("UPDATE state SET state = ? WHERE mint = ?", (whole, mint_id))
+        db.execute(IMPORTED_FROM, {"state": whole, "mint": mint_id})
         for kind in ("untrack", "track"):
             db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([mint])))
     db.execute(DONE, (mint_id, timeframe))

@@ -151,6 +151,7 @@ class SqlHistoryJoin:
             db.execute(KEEP_IMPORTED, (ready.mint_id,))
             db.execute("DELETE FROM candle WHERE mint = ?", (ready.mint_id,))
             db.execute("DELETE FROM waypoint WHERE mint = ?", (ready.mint_id,))
+            db.execute("UPDATE state SET imported_from = NULL WHERE mint = ?", (ready.mint_id,))
             db.execute("DELETE FROM deciding_pool WHERE mint = ?", (ready.mint_id,))
             db.execute("UPDATE swap SET deciding = NULL WHERE mint = ?", (ready.mint_id,))
             db.execute(TAKE_CANDLES, (ready.mint_id,))

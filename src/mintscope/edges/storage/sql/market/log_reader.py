@@ -37,6 +37,7 @@ SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
 # that still can.
 STANDS: Final = """
 SELECT id, since_slot, (SELECT state FROM state WHERE mint = mint.id),
+       (SELECT imported_from FROM state WHERE mint = mint.id),
        (SELECT coalesce(max(seq), 0) FROM event), (SELECT folded_seq FROM progress),
        (SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE is_dead = 0)
   FROM mint WHERE address = ? AND since_slot IS NOT NULL
@@ -249,7 +250,7 @@ def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, since_slot, state, seq, folded_seq, final = found
+    mint_id, since_slot, state, imported_from, seq, folded_seq, final = found
     final = UnixS(final or 0)
     bounds = {
         "mint": mint_id,
@@ -267,6 +268,7 @@ def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
             for at, bought, sold in db.execute(MINUTES, (mint_id, final - MINUTES_S))
         ],
         tail=_tail(db, mint, bounds),
+        imported_from=imported_from,
     )
 
 
