@@ -1,26 +1,54 @@
 """Blocks are asked for as they are expected: the way to a node is gone once, not twice."""
 
 import asyncio
-from collections.abc import Container
+import json
+from collections.abc import Callable, Container
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from random import Random
 from statistics import median
+from typing import Any, cast
 
 import httpx
+import msgspec
 import pytest
+from typing_extensions import override
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import UnixMs
+from mintscope.base.clock import Clock, ManualClock
+from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.solana import Block, Endpoint
+from mintscope.edges.sources.node import Node, PreferredNodes
 from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Rpc
+from mintscope.edges.sources.rpc import Commitment, Missing, Rpc
 from mintscope.edges.sources.walk import AHEAD_ATTEMPTS, AHEAD_SLOTS_MAX
-from support.fakes.node import FakeNode
+from support.fakes.node import FakeNode, behind
 from support.virtual_time import START_S, LoopClock, run_virtually
 
 HISTORY = 60  # seconds of blocks before the first moment: the pace is known
 LEARNING = 60  # blocks
+
+Wrap = Callable[[Node, Clock], Node]
+
+
+class Large:
+    """A node of which each block counts as *size* bytes."""
+
+    def __init__(self, node: Node, size: int) -> None:
+        self._node = node
+        self._size = size
+
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
+        answer = await self._node.block(slot, commitment, is_expected=is_expected)
+        return (
+            msgspec.structs.replace(answer, size=self._size)
+            if isinstance(answer, Block)
+            else answer
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
 
 
 @dataclass
@@ -60,19 +88,28 @@ class LiveNode:
     async def handle(self, request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(self.way_s / 2)
         self._grow(asyncio.get_running_loop().time())
-        answer = self.fake.handle(request)
+        answer = self.answer(request)
         await asyncio.sleep(self.way_s / 2)
         return answer
 
-    async def late_s_of_blocks(self, count: int, *, in_flight: int = 10) -> dict[int, float]:
-        """Return how long after it was there and had come its way each block was delivered."""
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        """Return what the node answers now."""
+        return self.fake.handle(request)
+
+    async def late_s_of_blocks(
+        self, count: int, *, in_flight: int = 10, with_: Wrap = lambda node, _clock: node
+    ) -> dict[int, float]:
+        """Return how long after it was there and had come its way each block was delivered.
+
+        with_   returns the node that is followed, of this one and a clock
+        """
         endpoint = Endpoint(url="http://node", requests_in_flight=in_flight)
         polling = Polling(start="first", requests_in_flight=in_flight)
         clock = LoopClock(START_S + HISTORY)
         transport = httpx.MockTransport(self.handle)
         late_s: dict[int, float] = {}
         async with Rpc(endpoint, clock=clock, transport=transport) as rpc:
-            poller = Poller(rpc, polling, clock=clock)
+            poller = Poller(with_(rpc, clock), polling, clock=clock)
             async with aclosing(poller.updates(None)) as updates:
                 async for update in updates:
                     if isinstance(update, Block):
@@ -90,10 +127,44 @@ class LiveNode:
         )
 
 
-def steady(node: LiveNode, count: int = 300, *, in_flight: int = 10) -> dict[int, float]:
+@dataclass
+class BalancedNode(LiveNode):
+    """Some nodes behind one address: of each request some blocks behind, and at times away."""
+
+    seed: int = 0
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._random = Random(self.seed)
+
+    @override
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        if self._random.random() < 0.01:
+            return httpx.Response(503)
+        asked = json.loads(request.content)
+        lag = self._random.choice([0, 0, 0, 1, 2, 4])
+        if lag and (answer := behind(lag)(self.fake, asked["method"], asked["params"])):
+            self.fake.requests.append((asked["method"], asked["params"]))
+            return answer
+        return self.fake.handle(request)
+
+
+def steady(
+    node: LiveNode,
+    count: int = 300,
+    *,
+    in_flight: int = 10,
+    with_: Wrap = lambda node, _clock: node,
+) -> dict[int, float]:
     """Return the delays of *count* blocks, once all from before have been read."""
     old = round(HISTORY / node.slot_s) + LEARNING
-    late_s = run_virtually(node.late_s_of_blocks(old + count, in_flight=in_flight))
+
+    async def late_s_of_blocks() -> dict[int, float]:
+        async with asyncio.timeout(1_000):
+            return await node.late_s_of_blocks(old + count, in_flight=in_flight, with_=with_)
+
+    late_s = run_virtually(late_s_of_blocks())
     return dict(list(late_s.items())[old:])
 
 
@@ -148,3 +219,56 @@ def test_a_chain_that_stands_still_is_asked_for_at_the_pace_of_polling() -> None
 
     assert node.asked("getBlock", range(500, 1_000)) <= AHEAD_SLOTS_MAX * AHEAD_ATTEMPTS
     assert node.asked("getSlot") <= 100 / (0.15 + 0.1)
+
+
+def test_a_newest_block_that_is_not_given_is_asked_for_at_the_pace_of_polling() -> None:
+    node = LiveNode(slot_s=0.2, way_s=0.1, stops_at=500)
+    node.fake.unfetchable = {499: -32004}
+
+    async def wait() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(100):
+                await node.late_s_of_blocks(500)
+
+    run_virtually(wait())
+
+    assert node.asked("getBlock", range(500, 1_000)) <= 2 * AHEAD_SLOTS_MAX * AHEAD_ATTEMPTS
+    assert node.asked("getBlock", {499}) <= 100 / (0.15 + 0.1)
+
+
+def test_blocks_too_large_to_ask_for_many_at_once_are_followed_past_slots_without_any() -> None:
+    node = LiveNode(slot_s=0.2, way_s=0.1, skipped=frozenset(range(500, 512)))
+
+    late_s = steady(node, with_=lambda each, _clock: cast("Node", Large(each, 40 * 2**20)))
+
+    assert late_s[512] < 1.0
+
+
+def test_a_second_node_that_gives_no_answer_is_not_asked_for_what_is_only_expected() -> None:
+    async def refuse(_request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0.1)
+        raise httpx.ConnectError("refused")
+
+    def with_second(first: Node, clock: Clock) -> Node:
+        endpoint = Endpoint(url="http://second")
+        second = Rpc(endpoint, clock=clock, transport=httpx.MockTransport(refuse))
+        return PreferredNodes([first, second], clock)
+
+    late_s = steady(LiveNode(slot_s=0.2, way_s=0.1), with_=with_second)
+
+    assert max(late_s.values()) < 0.3
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nodes_behind_one_address_give_each_block_once_and_in_order(seed: int) -> None:
+    random = Random(seed)
+    skipped = {slot for slot in range(200, 1_000) if random.random() < 0.05}
+    skipped |= {slot + each for slot in range(250, 1_000, 90) for each in range(4)}
+    node = BalancedNode(slot_s=0.2, way_s=0.1, skipped=frozenset(skipped), seed=seed)
+
+    late_s = steady(node, count=500, in_flight=random.choice([3, 4, 10]))
+
+    slots = list(late_s)
+    assert slots == [slot for slot in range(slots[0], slots[-1] + 1) if slot not in skipped]
+    assert max(late_s.values()) < 5.0
+    assert len(node.fake.requests) < 3 * (slots[-1] + 1)

@@ -152,9 +152,11 @@ class Counting:
         self._node = node
         self.asked: list[Slot] = []
 
-    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
         self.asked.append(slot)
-        return await self._node.block(slot, commitment)
+        return await self._node.block(slot, commitment, is_expected=is_expected)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)
@@ -323,11 +325,13 @@ class HangingOnce:
         self._slot = slot
         self.has_hung = False
 
-    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
         if slot == self._slot and not self.has_hung:
             self.has_hung = True
             await asyncio.Event().wait()
-        return await self._node.block(slot, commitment)
+        return await self._node.block(slot, commitment, is_expected=is_expected)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._node, name)

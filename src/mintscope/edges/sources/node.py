@@ -39,8 +39,13 @@ class Node(Protocol):
         """Return the slots from *first* to *last* said to have a block, ascending."""
         ...
 
-    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
-        """Return the block at *slot* with its transactions."""
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
+        """Return the block at *slot* with its transactions.
+
+        is_expected   no node has named the slot: without its block it is early, not lost
+        """
         ...
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
@@ -52,7 +57,8 @@ class PreferredNodes:
     """Several nodes in order of preference, as one.
 
     The first that answers is believed, but for a block that it does not have: then the others are
-    asked for it.  A node that gave no answer is passed over for a while, if another gives one.
+    asked for it, unless it is only expected.  A node that gave no answer is passed over for a
+    while, if another gives one.
     """
 
     def __init__(self, nodes: Sequence[Node], clock: Clock) -> None:
@@ -84,11 +90,13 @@ class PreferredNodes:
             lambda node: node.blocks(first=first, last=last, commitment=commitment)
         )
 
-    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
         """Return the block at *slot* from the first node that has it."""
         return await self._first(
-            lambda node: node.block(slot, commitment),
-            is_enough=lambda answer: isinstance(answer, Block),
+            lambda node: node.block(slot, commitment, is_expected=is_expected),
+            is_enough=lambda answer: is_expected or isinstance(answer, Block),
         )
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:

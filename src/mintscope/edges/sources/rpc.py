@@ -249,8 +249,11 @@ class Rpc:
         listed = _some(await self._call("getBlocks", params, SLOTS))
         return sorted({Slot(slot) for slot in listed if first <= slot <= last})
 
-    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
-        """Return the block at *slot* with its transactions."""
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
+        """Return the block at *slot* with its transactions; one is asked for as any other."""
+        del is_expected
         answer = await self._get_block(slot, commitment, "full", BLOCK)
         if isinstance(answer, Missing):
             return answer

@@ -99,6 +99,7 @@ class Walk:
         self._risen = asyncio.Event()  # a new one each time that the head rises
         self._planned_from = Slot(-2)
         self._ahead: asyncio.Task[list[Slot]] | None = None
+        self._not_given = Slot(-1)  # a head whose block the node did not give
         self._settling: asyncio.Task[Settled] | None = None
         # Handed on from a following to the next: what is owed is not owed for longer by that.
         self._owed_since = {} if owed_since is None else owed_since
@@ -156,7 +157,8 @@ class Walk:
                 break
             await self._expect(slot, attempt)
             asked_at_s = self._clock.monotonic_s()
-            answer = await self._ask(slot)
+            commitment = self._finality.commitment(slot)
+            answer = await self._rpc.block(slot, commitment, is_expected=True)
             if isinstance(answer, Block):
                 self._arrivals.note_there(slot, asked_at_s)
                 self._note_head(max(slot, self.head))
@@ -261,7 +263,9 @@ class Walk:
             return
         self._plan_expected()
         has_room = len(self._window) < self._polling.requests_in_flight
-        if self._ahead is None and not self._plan and has_room:
+        # What is only expected may wait for room that there is once the node names a newer block.
+        is_named = bool(self._plan) and self._plan[0] <= self.head
+        if self._ahead is None and not is_named and has_room:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
 
     def _forget_expected(self) -> None:
@@ -270,6 +274,7 @@ class Walk:
         They keep the window from being empty, and so what the node names from being planned.
         """
         if self._lineage.tip.slot < self.head < self._window.lowest_slot:
+            self._not_given = self.head
             for slot in list(self._window.slots):
                 self._window.drop(slot)
 
@@ -280,6 +285,8 @@ class Walk:
         """
         pace = self._arrivals.pace
         if not self._polling.asks_ahead or pace is None or self._plan:
+            return
+        if self.head <= self._not_given:  # else each is asked for again, each time
             return
         soon_s = self._clock.monotonic_s() + pace.seconds(SOON_SLOTS)
         slot = Slot(self._window.highest_slot + 1)

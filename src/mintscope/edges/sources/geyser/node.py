@@ -88,7 +88,9 @@ class StreamedNode:
             return proven
         return await self._repairer.blocks(first=first, last=last, commitment=commitment)
 
-    async def block(self, slot: Slot, commitment: Commitment) -> Block | Missing:
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
         """Return the block at *slot*: of the stream, or of the repairer where its links lack it.
 
         A block that the repairer cannot be asked for in `gap_after_s` counts as purged.
@@ -100,7 +102,7 @@ class StreamedNode:
         if self._shelf.passes_over(slot):
             return Missing(slot=slot, absence=Absence.SKIPPED)
         try:
-            answer = await self._repairer.block(slot, commitment)
+            answer = await self._repairer.block(slot, commitment, is_expected=is_expected)
         except Unreachable:
             if not self._is_given_up(slot):
                 raise
