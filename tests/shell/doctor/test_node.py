@@ -96,12 +96,13 @@ def test_a_node_that_is_not_there_will_not_do(tmp_path: Path) -> None:
     assert finding.level is Level.FAIL
 
 
-def test_calls_are_those_that_were_counted() -> None:
+def test_calls_a_day_are_those_of_ingest_not_of_the_watch() -> None:
     watch = watched(*[0.1] * 112)
-    watch.calls = 300
+    watch.calls, watch.polls = 350, 200
     (counted,) = _plan(None, watch)
 
-    assert counted.what.startswith("calls: 300 in 30 s; about 1,296,")
+    # Of each slot of 200 ms a block, 0.15 requests that come too early, and finality each 0.3 s.
+    assert counted.what == "calls: 350 in 30 s; ingest makes about 784,800 a day"
 
 
 def test_a_node_is_asked_what_it_runs(tmp_path: Path) -> None:

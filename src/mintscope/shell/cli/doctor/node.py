@@ -16,7 +16,6 @@ from mintscope.shell.wiring.sources.node_watch import NodeWatch, watch_node
 BEHIND_MAX: Final = 8
 MONTH_DAYS: Final = 30
 MB: Final = 1_000_000
-FINALITY_CALLS_A_SLOT: Final = 1  # which the watch leaves out
 
 
 def check_node(config: Config, seconds: float, units_a_month: int | None) -> Iterator[Finding]:
@@ -64,10 +63,10 @@ def _load(watch: NodeWatch) -> Finding:
 
 
 def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
-    second = max(watch.seconds, 1e-9)
-    final = 0 if watch.pace is None else FINALITY_CALLS_A_SLOT * watch.pace.slots(DAY_S)
-    calls_a_day = max(round(watch.calls / second * DAY_S + final), 1)
-    what = f"calls: {watch.calls} in {second:.0f} s; about {calls_a_day:,} a day, finality included"
+    calls_a_day = watch.calls_a_day
+    what = (
+        f"calls: {watch.calls} in {watch.seconds:.0f} s; ingest makes about {calls_a_day:,} a day"
+    )
     if units_a_month is None:
         yield ok(what)
         return

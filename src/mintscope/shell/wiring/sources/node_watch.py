@@ -1,9 +1,10 @@
-"""What `mintscope doctor --node` measures: a node, followed for a while as ingest follows it."""
+"""What `mintscope doctor --node` measures: a node of which each block is taken for a while."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Final
 
 import httpx
 from typing_extensions import override
@@ -11,10 +12,16 @@ from typing_extensions import override
 from mintscope.base.clock import Clock
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
+from mintscope.base.time import DAY_S
+from mintscope.edges.sources.finality import FAST_EVERY_S
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.sources.endpoint import node_endpoint
+
+# Of ingest, which the watch leaves out: requests that come too early, and questions for finality.
+EARLY_SHARE: Final = 0.15
+FINALITY_CALLS_A_DAY: Final = DAY_S / FAST_EVERY_S
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +38,7 @@ class NodeWatch:
     raw_bytes           of the transactions, unpacked
     wire_bytes          as they came
     calls               every request
+    polls               those of them for the newest slot, which ingest seldom asks for
     behind              blocks not yet here when the watch ended
     failures            answers that were none
     """
@@ -47,8 +55,15 @@ class NodeWatch:
     raw_bytes: int = 0
     wire_bytes: int = 0
     calls: int = 0
+    polls: int = 0
     behind: int = 0
     failures: list[str] = field(default_factory=list)
+
+    @property
+    def calls_a_day(self) -> int:
+        """About how many requests ingest sends this node in a day."""
+        blocks_a_day = (self.calls - self.polls) / max(self.seconds, 1e-9) * DAY_S
+        return round(blocks_a_day * (1 + EARLY_SHARE) + FINALITY_CALLS_A_DAY)
 
 
 class _Counted(httpx.AsyncByteStream):
@@ -115,6 +130,7 @@ async def _follow(
     waiting = deque([watch.head])
     running: set[asyncio.Task[None]] = set()
     while (watch_s := clock.monotonic_s() - begin_s) < seconds:
+        watch.polls += 1
         try:
             head = await rpc.slot(Commitment.CONFIRMED)
         except RpcFailure as failure:
