@@ -24,7 +24,8 @@ MADE, RECORDED = "made", "recorded"
 NOW: Final = UnixMs(1_700_000_000_000)
 HISTORY_DAYS: Final = 0.1
 MINTS: Final = 60
-# A block of mainnet: two thirds are votes; of the rest every fourth fails, mostly in a DEX.
+# A block of mainnet in September 2026: two thirds were votes, and of the rest every fourth failed,
+# mostly in a DEX.
 VOTES, DEX, FAILED, OTHERS = 1_000, 300, 131, 69
 SLIPPAGE: Final = {"InstructionError": [2, {"Custom": 6001}]}
 

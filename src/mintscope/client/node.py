@@ -21,7 +21,7 @@ Answer = TypeVar("Answer")
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
 Dialogue = Generator[httpx.Request, httpx.Response, Answer]
 
-# Nodes behind one address stand at different heights; the same margin as the seller's.
+# Nodes behind one address stand at different heights.
 NODES_APART_BLOCKS: Final = 32
 PAGE: Final = 1_000  # the most that one answer holds
 PAGES_MAX: Final = 20

@@ -19,6 +19,7 @@ ROUTERS: Final = {
     "BANANAjs7FJiPQqJTGFzkZJndT9o7UmKiYYGaJz6frGu": "BananaGun",
     "MaestroAAe9ge5HTc64VbBQZ6fP77pwvrhM8i1XWSAx": "Maestro",
     "minTcHYRLVPubRK8nt6sqe2ZpWrGDLQoNLipDJCGocY": "Mintech",
+    "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv": "Prism",
 }
 
 

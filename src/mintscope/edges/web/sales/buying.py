@@ -158,6 +158,7 @@ def _proposed(payer: Pubkey, found: Proposal) -> dict[str, Any]:
         "transaction": b64encode(found.transaction).decode(),
         "wallet": str(payer),
         "amount": tokens_text(found.requirement.amount, found.requirement.terms.decimals),
+        "life_s": found.requirement.max_timeout_s,
     }
 
 
