@@ -100,6 +100,7 @@ class FakeLog:
         self.seq = 0
         self.trimmed = 0
         self.follows_files = False
+        self.genesis: str | None = None
 
     async def tip(self) -> LogTip:
         self.asked += 1
@@ -123,6 +124,9 @@ class FakeLog:
             found.setdefault(slot.header.time, slot.header.slot)
         oldest = max(found, default=0) - span_s
         return [(slot, time) for time, slot in found.items() if time > oldest]
+
+    async def genesis_hash(self) -> str | None:
+        return self.genesis
 
     async def load(self, mint: Mint) -> LoadedMint | None:
         self.loads += 1

@@ -236,6 +236,9 @@ class LogReader(Protocol):
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
         """Return the first living slot of each second of the newest *span_s*, oldest first."""
 
+    async def genesis_hash(self) -> str | None:
+        """Return that of the chain the log is read from; None if no node has named it."""
+
     async def load(self, mint: Mint) -> LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
 

@@ -147,6 +147,12 @@ class SqlLogReader:
             lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
         )
 
+    async def genesis_hash(self) -> str | None:
+        """Return that of the chain the log is read from; None if no node has named it."""
+        return await self._reading.run(
+            lambda db: db.execute("SELECT genesis_hash FROM progress").get
+        )
+
     async def load(self, mint: Mint) -> log.LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _load(db, mint))
