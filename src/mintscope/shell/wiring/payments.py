@@ -196,7 +196,7 @@ def _facilitator(
     return Facilitator(
         terms=accepted[0],
         also=accepted[1:],
-        secrets=Secrets.derive(money.pepper),
+        secrets=Secrets.derive(money.pepper, money.roots),
         fee_payer=fee_payer_of(payments),
         store=money.payments,
         adoptions=money.adoptions,

@@ -1,6 +1,6 @@
 """The openers of this engine: each yields ports of the core over one database."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.payments.pricing.price_cache import PriceSource
+from mintscope.core.secrets.roots import Root
 from mintscope.edges.storage.database import (
     AccessInThreads,
     Database,
@@ -78,17 +79,25 @@ async def open_market(
 
 @asynccontextmanager
 async def open_money(
-    dsn: str, *, pepper: bytes | None, pepper_file: Path, clock: Clock
+    dsn: str,
+    *,
+    pepper: bytes | None,
+    pepper_file: Path,
+    clock: Clock,
+    roots: Sequence[Root] = (),
 ) -> AsyncIterator[Money]:
     """Open credits, payments and accounts in the database of *dsn*, its schema migrated.
 
     pepper    None: the one kept in *pepper_file*, made if there is none
+    roots     what signs in its place, one after the other
     Raises    UnusableStore, StoreUnavailable while the server does not answer
     """
     try:
         _migrate(dsn, "money")
         async with AsyncExitStack() as stack:
-            yield Money(_MoneyTables(dsn, pepper_file), stack, pepper=pepper, clock=clock)
+            yield Money(
+                _MoneyTables(dsn, pepper_file), stack, pepper=pepper, clock=clock, roots=roots
+            )
     except DatabaseError as cause:
         raise _unusable(cause) from cause
 
@@ -136,8 +145,8 @@ class _MoneyTables:
         self._dsn = dsn
         self._pepper_file = pepper_file
 
-    def kept_pepper(self) -> bytes:
-        return load_pepper(self._pepper_file)
+    def kept_pepper(self, *, signs: bool) -> bytes:
+        return load_pepper(self._pepper_file, signs=signs)
 
     def ledger(self, pepper: bytes, clock: Clock) -> PostgresCreditLedger:
         return PostgresCreditLedger(self._dsn, pepper=pepper, clock=clock)
