@@ -310,6 +310,28 @@ def test_serve_ends_as_its_api_does(tmp_path: Path) -> None:
     assert "api ended with exit code 3" in ended.stderr
 
 
+def test_money_that_was_emptied_is_refused_until_it_is_meant(tmp_path: Path) -> None:
+    """Beside its market and its pepper, for whichever process starts first."""
+    file = tmp_path / "blocks.jsonl"
+    file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
+    environment, folder = settings(tmp_path, [file]), tmp_path / "data"
+    with serving(environment):
+        pass
+    for path in folder.glob("money.sqlite*"):
+        path.unlink()
+
+    for half in ("serve", "api", "ingest"):
+        ended = command(environment, half)
+        assert ended.returncode == 3
+        assert "expected the money of installation" in ended.stderr
+        assert "Traceback" not in ended.stderr
+    issued = command(environment, "credits", "issue", "--credits", "1")
+    assert issued.returncode == 1
+    assert "expected the money of installation" in issued.stderr
+    assert command(environment, "ingest", "--new").returncode == 0
+    assert command(environment, "credits", "issue", "--credits", "1").returncode == 0
+
+
 def test_a_file_cut_in_half_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "blocks.jsonl"
     file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n{"slot": 2, "bl')

@@ -8,6 +8,7 @@ from typer.testing import CliRunner, Result
 
 from mintscope.base.clock import SystemClock
 from mintscope.core.secrets.roots import parse_root
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from mintscope.shell.cli.credits import app as credits_app
 from mintscope.shell.cli.secrets import app
 from mintscope.shell.config.load import ConfigError, load
@@ -45,6 +46,7 @@ def test_credentials_of_an_example_go_on_once_another_secret_signs(tmp_path: Pat
     folder.mkdir(mode=0o700)
     (folder / "pepper").touch(mode=0o600)
     (folder / "pepper").write_text("0" * 64)
+    CreditBook(folder / "money.sqlite", pepper=bytes(32)).close()
 
     refused = credits_of(folder, "issue", "7")
     assert refused.exit_code == 1

@@ -171,12 +171,22 @@ def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:
     return AccessInThreads(connect, threads=1)
 
 
-def _migrate(dsn: str, kind: str) -> None:
+def open_tables(dsn: str, kind: str) -> PostgresDatabase:
+    """Return a connection to the tables of *kind*, money or market, their schema migrated.
+
+    Raises UnusableStore, DatabaseError
+    """
     database = PostgresDatabase(dsn)
     try:
         migrate(database, kind)
-    finally:
+    except BaseException:
         database.close()
+        raise
+    return database
+
+
+def _migrate(dsn: str, kind: str) -> None:
+    open_tables(dsn, kind).close()
 
 
 def _unusable(cause: DatabaseError) -> UnusableStore:

@@ -2,15 +2,18 @@
 
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
+from mintscope.base.errors import StoreUnavailable
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import STOP_TIMEOUT_S, Children, Role
-from mintscope.shell.cli.service.running import EXIT_FAILED, ending_in_words, start_logging
+from mintscope.shell.cli.service.running import EXIT_FAILED, IsNew, ending_in_words, start_logging
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
+from mintscope.shell.wiring.storage.identity import expect_own_stores
 
 app = typer.Typer()
 
@@ -25,6 +28,7 @@ def serve(
             min=1, max=64, metavar="N", help="How many api processes; several need a `store`."
         ),
     ] = 1,
+    is_new: IsNew = False,
 ) -> None:
     """Run ingest and api side by side until Ctrl-C; one that ends is started again."""
     loaded = configured(config)
@@ -41,6 +45,8 @@ def serve(
         for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
             with held(settings, role, patience_s=STOP_TIMEOUT_S):
                 pass
+        with suppress(StoreUnavailable):  # ingest and api wait for it
+            expect_own_stores(settings, is_new=is_new)
         # Clients that connect while the api is started again wait in this socket.
         with bind(settings.api) as listener, Children() as children:
             # Files come to an end; what was read from them is served on.
