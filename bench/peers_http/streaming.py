@@ -77,9 +77,6 @@ class OneMintLog:
         del span_s
         return ()
 
-    async def genesis_hash(self) -> str | None:
-        return None
-
     async def load(self, mint: Mint) -> LoadedMint | None:
         appended = [event for event in self._events if isinstance(event, Appended)]
         tail = [

@@ -125,9 +125,6 @@ class FakeLog:
         oldest = max(found, default=0) - span_s
         return [(slot, time) for time, slot in found.items() if time > oldest]
 
-    async def genesis_hash(self) -> str | None:
-        return self.genesis
-
     async def load(self, mint: Mint) -> LoadedMint | None:
         self.loads += 1
         loaded = self.load_at(self.seq, mint)
@@ -187,6 +184,7 @@ class FakeLog:
             slot=slots[-1].header.slot if slots else None,
             time=slots[-1].header.time if slots else None,
             follows_files=self.follows_files,
+            genesis_hash=self.genesis,
         )
 
     def tracked_at(self, seq: int) -> frozenset[Mint]:

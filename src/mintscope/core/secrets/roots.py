@@ -3,7 +3,7 @@
     made:hex    Unix seconds from which it signs, and 64 hexadecimal digits
 
 The pepper stays the key of stored hashes: these cannot be made again without the credentials, and
-whoever knows the pepper and the hashes still knows no credential.
+a thief who knows the pepper and the hashes still knows no credential.
 """
 
 import hmac

@@ -216,7 +216,7 @@ async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
 
     Raises ChainUnavailable, ServiceUnavailable; UnusableStore before ingest has made the log
     """
-    followed = await reader.genesis_hash()
+    followed = (await reader.tip()).genesis_hash
     if followed is None:
         return None
     settled_on = await chain.genesis_hash()

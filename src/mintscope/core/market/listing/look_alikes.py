@@ -1,9 +1,9 @@
-"""Characters that are taken for Latin letters and digits: confusables of Unicode TR39, 15.1.
+"""Characters that are taken for Latin ones and for digits: confusables of Unicode TR39, 15.1.
 
 Vendored: those of `confusables.txt` whose prototype is of ASCII, by the name of the prototype, as
-the package confusable_homoglyphs 3.3.1 (MIT) holds them.  The data are under the licence of Unicode,
-version 3, which is in `look_alikes.LICENSE.txt` beside this file.  Names in other scripts are
-compared as they are: nearly every token that is imitated has a Latin name.
+the package confusable_homoglyphs 3.3.1 (MIT) holds them.  The data are under the licence of
+Unicode, version 3, which is in `look_alikes.LICENSE.txt` beside this file.  Names in other scripts
+are compared as they are: nearly every token that is imitated has a Latin name.
 """
 
 from collections.abc import Mapping
@@ -373,14 +373,14 @@ _PROTOTYPES: Final = str.maketrans(
     {character: prototype for prototype, each in _TAKEN_FOR.items() for character in each}
 )
 _TURNS: Final = 2  # what a capital is taken for, then what that is taken for in lower case
-# Which of these a letter is taken for depends on its case.
+# Which of these a sign is taken for depends on its case.
 _IN_ONE_CASE: Final = str.maketrans({"0": "o", "1": "l", "i": "l"})
 
 
 def folded(text: str) -> str:
     """Return what texts that look alike have in common, "" for a text of nothing visible.
 
-    The skeleton of TR39, 4, of the letters that ASCII has, in one case and without spaces.
+    The skeleton of TR39, 4, of the characters that ASCII has, in one case and without spaces.
     """
     for _ in range(_TURNS):
         text = normalize("NFKD", normalize("NFD", text).translate(_PROTOTYPES)).casefold()

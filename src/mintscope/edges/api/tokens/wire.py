@@ -119,7 +119,7 @@ class ListedToken(Wire):
             None,
         ),
     ]
-    name_cleaned: Annotated[bool, about(NAME_CLEANED)]
+    name_cleaned: Annotated[bool, about(NAME_CLEANED, False)]  # noqa: FBT003 - an example
     look_alike_of: Annotated[str | None, about(LOOK_ALIKE, None)]
 
     @classmethod
@@ -188,7 +188,7 @@ class Metadata(Wire):
     new_ui_multiplier_at: Annotated[
         int | None, about("When that holds, Unix seconds; null: none is announced.", None)
     ]
-    name_cleaned: Annotated[bool, about(NAME_CLEANED)]
+    name_cleaned: Annotated[bool, about(NAME_CLEANED, False)]  # noqa: FBT003 - an example
     look_alike_of: Annotated[str | None, about(LOOK_ALIKE, None)]
     in_words: Annotated[list[str], about("The same in sentences.", ["No more can be made."])]
     slot: Annotated[int, about("The slot at which the chain was asked.", 380_000_000)]

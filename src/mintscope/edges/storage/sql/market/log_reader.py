@@ -28,7 +28,7 @@ from mintscope.edges.storage.sql.market_reading import MarketReading
 
 TIP: Final = """
 SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
-       finalized_slot, folded_slot
+       finalized_slot, folded_slot, genesis_hash
   FROM progress LEFT JOIN header
     ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
@@ -147,12 +147,6 @@ class SqlLogReader:
             lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
         )
 
-    async def genesis_hash(self) -> str | None:
-        """Return that of the chain the log is read from; None if no node has named it."""
-        return await self._reading.run(
-            lambda db: db.execute("SELECT genesis_hash FROM progress").get
-        )
-
     async def load(self, mint: Mint) -> log.LoadedMint | None:
         """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _load(db, mint))
@@ -195,13 +189,14 @@ class SqlLogReader:
 
 def tip_of(db: Database) -> log.LogTip:
     """Return where the log stands, within a snapshot."""
-    seq, slot, time, follows_files, final, folded = db.execute(TIP).get
+    seq, slot, time, follows_files, final, folded, genesis_hash = db.execute(TIP).get
     return log.LogTip(
         seq=seq,
         slot=slot,
         time=time,
         follows_files=bool(follows_files),
         final=final,
+        genesis_hash=genesis_hash,
         folded=folded,
     )
 
