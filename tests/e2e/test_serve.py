@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from solders.keypair import Keypair
 from typer.testing import CliRunner
 
 from mintscope.base.primitives import Slot, UnixMs, UnixS
@@ -299,10 +301,15 @@ def test_what_only_an_operator_can_decide_has_an_exit_code_of_its_own(
 
 
 def test_serve_ends_as_its_api_does(tmp_path: Path) -> None:
-    """With 3, which keeps a supervisor from starting it again: here money.sqlite is no database."""
-    environment = settings(tmp_path, [tmp_path / "none.jsonl"])
-    (tmp_path / "data").mkdir(mode=0o700)
-    (tmp_path / "data" / "money.sqlite").write_bytes(b"something else " * 500)
+    """With 3, which keeps a supervisor from starting it again: here nothing can be sold."""
+    file = tmp_path / "blocks.jsonl"
+    file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
+    key = Keypair.from_seed(sha256(b"a fee payer").digest())
+    environment = settings(tmp_path, [file]) | {
+        "MINTSCOPE_PAYMENTS__ENABLED": "true",
+        "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(key),
+        "MINTSCOPE_PAYMENTS__PAY_TO": str(key.pubkey()),
+    }
 
     ended = command(environment, "serve")
 

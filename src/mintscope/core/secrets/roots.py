@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+from typing_extensions import override
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_S
@@ -38,6 +39,7 @@ class Root(msgspec.Struct, frozen=True, order=True):
         """When it begins to sign."""
         return UnixMs(self.since_s * 1000)
 
+    @override
     def __str__(self) -> str:
         """Return it as it is kept."""
         return f"{self.since_s}:{self.secret.hex()}"

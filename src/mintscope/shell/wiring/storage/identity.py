@@ -41,7 +41,11 @@ def expect_own_stores(config: Config, *, is_new: bool = False) -> str:
 def _opened(config: Config, kind: str) -> Iterator[Database]:
     database: Database
     if config.store is None:
-        config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as cause:
+            where = f"the {kind} file in {config.data_dir}"
+            raise StoreUnavailable(f"{where} does not answer: {cause}") from cause
         name = MONEY_FILE if kind == "money" else MARKET_FILE
         database = SqliteDatabase(config.data_dir / name, kind)
     else:
