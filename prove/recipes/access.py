@@ -5,6 +5,7 @@ from typing import Final
 from prove.recipe import Mutant, Recipe
 
 LIMITS: Final = "base/limits.py"
+BACK: Final = "core/accounts/people/taking_back.py"
 EVEN: Final = "edges/server/constant_time.py"
 
 WINDOWS: Final = Recipe(
@@ -105,4 +106,44 @@ SECRETS: Final = Recipe(
     ),
 )
 
-RECIPES: Final = (WINDOWS, CLOCKS, TIMING, SECRETS)
+TAKING_BACK: Final = Recipe(
+    name="accounts taken back",
+    proves="after the owner's undo nothing of a thief works, and all of the owner's does",
+    tests=(
+        "edges/web/test_taking_back.py",
+        "edges/web/test_account_pages.py",
+        "edges/accounts/test_takeover.py",
+        "browser/test_takeover_in_browser.py",
+    ),
+    mutants=(
+        Mutant(
+            "wallets stay linked",
+            BACK,
+            "rows.wallets.unlink(user_id, linked.wallet)",
+            "pass",
+            ("edges/web/test_taking_back.py",),
+        ),
+        Mutant(
+            "an undo reaches back to the change alone",
+            "core/accounts/people/address_change.py",
+            "since = proof.made_at if proof.since is None else proof.since",
+            "since = proof.made_at",
+            ("edges/web/test_taking_back.py",),
+        ),
+        Mutant(
+            "the old address is anyone's",
+            "core/accounts/people/person.py",
+            "is_held = rows.proofs.holds(new.email, NO_USER, new.created_at)",
+            "is_held = False",
+            ("edges/web/test_taking_back.py",),
+        ),
+        Mutant(
+            "an undo of the thief undoes the owner's",
+            "core/accounts/people/address_change.py",
+            "rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at, since=proof.made_at)",
+            "rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at)",
+            ("edges/web/test_taking_back.py",),
+        ),
+    ),
+)
+RECIPES: Final = (WINDOWS, CLOCKS, TIMING, SECRETS, TAKING_BACK)

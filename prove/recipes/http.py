@@ -132,4 +132,70 @@ FLOODS: Final = Recipe(
     ),
 )
 
-RECIPES: Final = (ABUSE, BOTH_WAYS, SPELLINGS, FLOODS)
+BROKEN: Final = Recipe(
+    name="broken conversations",
+    proves="a credit is taken for an answer that left, and for one with a key once",
+    tests=(
+        "spec/test_broken_conversations.py",
+        "spec/test_answers_given_again.py",
+    ),
+    mutants=(
+        Mutant(
+            "credits of clients that have gone are kept",
+            "edges/server/application.py",
+            "request.expect_client()",
+            "pass",
+            ("spec/test_broken_conversations.py",),
+        ),
+        Mutant(
+            "what was not sent counts as sent",
+            "edges/api/x402.py",
+            "request.if_unsent = partial(self._take_back, receipt.taken)",
+            "pass",
+            ("spec/test_broken_conversations.py",),
+        ),
+        Mutant(
+            "a second credit for the same key",
+            "edges/api/x402.py",
+            "once = await name_of(request, payer.account, key)",
+            "once = None",
+            ("spec/test_answers_given_again.py",),
+        ),
+        Mutant(
+            "what is given back stays paid for",
+            "edges/storage/sql/money/minutes.py",
+            'UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ?'
+            ' AND repeats = 0 RETURNING name"',
+            'UNKEEP: Final = "SELECT name FROM kept_answer WHERE name = ? AND repeats = 0"',
+            ("spec/test_answers_given_again.py",),
+        ),
+    ),
+)
+HOSTILE: Final = Recipe(
+    name="hostile numbers",
+    proves="no number and no bytes of a client are a 500, on any route or page",
+    tests=(
+        "spec/test_hostile_numbers.py",
+        "edges/web/test_numbers_in_forms.py",
+        "edges/server/test_body_flaws.py",
+        "edges/api/data/test_cursor.py",
+        "base/test_third_party_parsers.py",
+    ),
+    mutants=(
+        Mutant(
+            "cursors of any size",
+            "edges/api/data/cursor.py",
+            "if not all(-INTEGERS <= number < INTEGERS for number in numbers):",
+            "if False:",
+            ("edges/api/data/test_cursor.py",),
+        ),
+        Mutant(
+            "integers of any size in a body",
+            "edges/server/json_body.py",
+            "if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:",
+            "if False:",
+            ("edges/server/test_body_flaws.py",),
+        ),
+    ),
+)
+RECIPES: Final = (ABUSE, BOTH_WAYS, SPELLINGS, FLOODS, BROKEN, HOSTILE)

@@ -25,6 +25,7 @@ from mintscope.core.accounts.keys.api_key import KeyId, NewKey
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import NewUser, UserKind
 from mintscope.core.credits.debit import (
+    KEPT_MS,
     CapReached,
     Debit,
     Debited,
@@ -346,6 +347,60 @@ async def test_what_is_given_back_can_be_spent_again_under_the_cap(scene: Scene)
     await scene.ledger.give_back(debited, 2)
     assert isinstance(await scene.ledger.debit(Debit(account, 2, key)), Debited)
     assert await scene.ledger.debit(Debit(account, 1, key)) == CapReached(month_of(NOW))
+
+
+async def test_an_answer_with_a_name_is_paid_for_once_while_it_is_kept(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named, other = Debit(account, 3, once="a name"), Debit(account, 2, once="another")
+
+    found = await asyncio.gather(*(scene.ledger.debit(named) for _ in range(4)))
+    replica = scene.another()
+    again = await replica.debit(named)
+    await replica.close()
+
+    outcomes = [each for each in (*found, again) if isinstance(each, Debited)]
+    assert [each.is_repeat for each in outcomes] == [False, True, True, True, True]
+    assert {each.balance for each in outcomes} == {7}
+    assert isinstance(await scene.ledger.debit(other), Debited)
+    assert await scene.ledger.balance(account) == 5
+    scene.clock.advance(KEPT_MS + 1)
+    paid_again = await scene.ledger.debit(named)
+    assert isinstance(paid_again, Debited)
+    assert not paid_again.is_repeat
+    assert await scene.ledger.balance(account) == 2
+    await scene.expect_sound()
+
+
+async def test_an_answer_that_could_not_be_paid_for_is_not_kept(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 2, "")
+    assert await scene.ledger.debit(Debit(account, 3, once="a name")) == TooFew(2)
+
+    bought = await scene.ledger.debit(Debit(account, 2, once="a name"))
+
+    assert isinstance(bought, Debited)
+    assert not bought.is_repeat
+
+
+async def test_what_was_paid_for_an_answer_is_given_back_unless_it_was_repeated(
+    scene: Scene,
+) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    first = await scene.ledger.debit(Debit(account, 3, once="a name"))
+    assert isinstance(first, Debited)
+    scene.ledger.owe(first.reversal())
+    await scene.ledger.expect_writable()
+    await scene.ledger.give_back(first, 3)  # the row is gone: nothing is given back twice
+    assert await scene.ledger.balance(account) == 10
+
+    second = await scene.ledger.debit(Debit(account, 3, once="a name"))
+    assert isinstance(second, Debited)
+    assert not second.is_repeat
+    repeated = await scene.ledger.debit(Debit(account, 3, once="a name"))
+    assert isinstance(repeated, Debited)
+    assert repeated.is_repeat
+    await scene.ledger.give_back(second, 3)
+    assert await scene.ledger.balance(account) == 7
+    await scene.expect_sound()
 
 
 async def test_a_lack_of_credits_is_told_before_the_cap(scene: Scene) -> None:

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Signature
-from mintscope.base.solana import USDC, WSOL
 from mintscope.core.accounts.holdings.account_credits import Deposited
 from mintscope.core.accounts.user import UserId
-from mintscope.core.market.log import PricedSwap, SwapDetail
 from mintscope.edges.server.protocol.bounds import Bounds
 from support.processes.served import Served, served
 from support.scenes.conversations import (
     ROUTES,
+    add_swap,
     half_close,
     reset,
     standing_still,
@@ -23,21 +21,17 @@ from support.scenes.conversations import (
     written,
 )
 from support.scenes.people.agent import Agent
-from support.scenes.service import NOW, Service, bearer, running_service
+from support.scenes.service import Service, bearer, running_service
 
 CLIENTS = 12
 BALANCE = "/v1/credits/balance"
-DETAIL = SwapDetail(Signature("5" * 88), "pump.fun", 10**6, 6, USDC, 10**6, 6)
-SWAP = PricedSwap(
-    WSOL, 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=1.5, price_sol=0.01, detail=DETAIL
-)
 
 
 @pytest.fixture
 async def shop(tmp_path: Path) -> AsyncIterator[Service]:
     async with running_service(tmp_path) as service:
         service.remembers = True
-        service.log.append((service.log.tip_at(service.log.seq).slot or 0) + 1, NOW // 1000, SWAP)
+        add_swap(service)
         yield service
 
 

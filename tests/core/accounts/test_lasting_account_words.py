@@ -59,6 +59,7 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "second_factor",
         "signal_fired",
         "webhook_disabled",
+        "wallet_linked",
     ]
     assert {
         ApplicationState.AWAITING_CONFIRMATION,

@@ -100,7 +100,6 @@ class FakeLog:
         self.seq = 0
         self.trimmed = 0
         self.follows_files = False
-        self.genesis: str | None = None
 
     async def tip(self) -> LogTip:
         self.asked += 1
@@ -184,7 +183,6 @@ class FakeLog:
             slot=slots[-1].header.slot if slots else None,
             time=slots[-1].header.time if slots else None,
             follows_files=self.follows_files,
-            genesis_hash=self.genesis,
         )
 
     def tracked_at(self, seq: int) -> frozenset[Mint]:

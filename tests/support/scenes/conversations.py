@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mintscope.base.solana import WSOL
+from mintscope.base.primitives import Signature
+from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.log import PricedSwap, SwapDetail
 from support.fakes.reports import TRACKED
 from support.processes.served import Client, Served
-from support.scenes.service import Service
+from support.scenes.service import NOW, Service
 
 MINTS: Final = [TRACKED, WSOL]
 # Every route at which credits are taken for an answer in one piece, and what it costs.
@@ -23,6 +25,17 @@ ROUTES: Final = {
     "swaps": ("GET", f"/v1/token/{WSOL}/swaps", 1),
     "batch": ("POST", "/v1/tokens/batch", 1),
 }
+
+DETAIL: Final = SwapDetail(Signature("5" * 88), "pump.fun", 10**6, 6, USDC, 10**6, 6)
+SWAP: Final = PricedSwap(
+    WSOL, 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=1.5, price_sol=0.01, detail=DETAIL
+)
+
+
+def add_swap(service: Service) -> None:
+    """Add a slot with a swap that a page of swaps shows."""
+    slot = (service.log.tip_at(service.log.seq).slot or 0) + 1
+    service.log.append(slot, NOW // 1000, SWAP)
 
 
 def written(route: str, token: str, *, key: str | None = None) -> bytes:

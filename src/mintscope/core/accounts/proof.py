@@ -39,7 +39,10 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailProof:
-    """A proof that was sent; *subject* is the application or user it is about."""
+    """A proof that was sent; *subject* is the application or user it is about.
+
+    since   when the session began in which the change was made that it undoes; None: it undoes none
+    """
 
     proof_id: ProofId
     purpose: Purpose
@@ -50,6 +53,7 @@ class EmailProof:
     expires_at: UnixMs
     used_at: UnixMs | None
     guesses: int = 0
+    since: UnixMs | None = None
 
     def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
         """Say whether it may still be used for *purpose*."""
@@ -65,6 +69,7 @@ class NewProof:
     email: EmailAddress
     nonce: bytes
     made_at: UnixMs
+    since: UnixMs | None = None
 
     @property
     def expires_at(self) -> UnixMs:
@@ -99,6 +104,9 @@ class ProofRows(Protocol):
 
     def delete(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof about *subject*."""
+
+    def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
+        """Say whether another than *subject* may have the address *email* again, by an undo."""
 
 
 def use_proof(

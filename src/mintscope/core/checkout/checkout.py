@@ -74,21 +74,27 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     report     just read, or kept since its payment was settled before
     balance    credits left on the account that was charged; None for a payment, and for nothing
     payment    None for credits, and for nothing
+    credit_count   what the report costs, taken now or before
     taken      what gives the credits back if the report cannot be sent; None if none were taken
     """
 
     report: ReadReport
     balance: int | None
     payment: Settled | None
+    credit_count: int = 0
     taken: Reversal | None = None
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """Credits of an account, not taken yet."""
+    """Credits of an account, not taken yet.
+
+    once    the name of the answer that they buy, as in Debit
+    """
 
     checkout: "Checkout"
     order: Order
     payer: Payer
+    once: str | None = None
 
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take the credits that it costs, all or none.
@@ -105,14 +111,16 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
             raise
         if delivered.credit_count == 0:
             return Receipt(delivered.report, None, None)
-        if delivered.credit_count == 1 and account is not None and self.payer.key is None:
+        is_plain = self.payer.key is None and self.once is None
+        if delivered.credit_count == 1 and account is not None and is_plain:
             outcome = await self.checkout.ledger.spend(account)
             if isinstance(outcome, Empty):
                 raise await self._refuse(NoCredits())
-            return Receipt(delivered.report, outcome.balance, None, Reversal(account, 1))
+            return Receipt(delivered.report, outcome.balance, None, 1, Reversal(account, 1))
         debits = self.checkout.expect_debits()
         debited = await self._take(debits.debit, delivered.credit_count)
-        return Receipt(delivered.report, debited.balance, None, debited.reversal())
+        taken = None if debited.is_repeat else debited.reversal()
+        return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
 
     async def prepay(self, credit_count: int) -> Debited:
         """Take *credit_count* credits, all or none, for a minute of a stream that begins.
@@ -127,7 +135,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     ) -> Debited:
         if self.payer.account is None:
             raise await self._refuse(NoCredits(0, credit_count))
-        match await take(Debit(self.payer.account, credit_count, self.payer.key)):
+        match await take(Debit(self.payer.account, credit_count, self.payer.key, self.once)):
             case Debited() as debited:
                 return debited
             case TooFew(balance):
@@ -201,9 +209,11 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     turn: Callable[[], Awaitable[None]]
     on_outcome: Callable[[Outcome], None]
 
-    def authorize_credit(self, order: Order, payer: Payer) -> CreditCharge:
-        """Return a charge of credits of *payer*."""
-        return CreditCharge(self, order, payer)
+    def authorize_credit(
+        self, order: Order, payer: Payer, *, once: str | None = None
+    ) -> CreditCharge:
+        """Return a charge of credits of *payer*, for an answer of the name *once*."""
+        return CreditCharge(self, order, payer, once)
 
     def expect_debits(self) -> DebitLedger:
         """Return the ledger that takes several credits at once."""

@@ -1,19 +1,26 @@
 """Debits of several credits, and those of API keys: all or nothing."""
 
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
 from mintscope.base.primitives import CreditAccount
 from mintscope.base.time import Month
 
+KEPT_MS: Final = 10 * 60_000  # for how long an answer that was paid for is given again
+
 
 class Debit(msgspec.Struct, frozen=True, gc=False):
-    """*credit_count* credits of *account*, >= 1, spent by the API key of id *key*."""
+    """*credit_count* credits of *account*, >= 1, spent by the API key of id *key*.
+
+    once    the name of the answer that they buy, of this account: while it is kept, KEPT_MS, no
+            more credits are taken for it; None: it has none
+    """
 
     account: CreditAccount
     credit_count: int
     key: int | None = None
+    once: str | None = None
 
 
 class Reversal(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +28,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
     minute    the number of the minute they were taken for in advance: they are given back only
               while it is under way in the store, and so once
+    once      the name of the answer they were taken for, which is not kept any longer
     """
 
     account: CreditAccount
@@ -28,19 +36,22 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     key: int | None = None
     month: Month | None = None
     minute: int | None = None
+    once: str | None = None
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
     """All credits of *debit* were taken, durably, in *month*; *balance* remained then, >= 0.
 
-    minute    the number of the minute that is under way in the store; None: they were taken for
-              what is sent at once
+    minute      the number of the minute that is under way in the store; None: they were taken for
+                what is sent at once
+    is_repeat   none were taken now: the answer of this name was paid for before
     """
 
     debit: Debit
     balance: int
     month: Month
     minute: int | None = None
+    is_repeat: bool = False
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
         """Return what gives *credit_count* of them back, by default all."""
@@ -48,8 +59,9 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
         if count is None:
             count = taken.credit_count
         assert 1 <= count <= taken.credit_count
+        assert not self.is_repeat
         month = None if taken.key is None else self.month
-        return Reversal(taken.account, count, taken.key, month, self.minute)
+        return Reversal(taken.account, count, taken.key, month, self.minute, taken.once)
 
 
 class TooFew(msgspec.Struct, frozen=True, gc=False):

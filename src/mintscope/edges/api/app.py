@@ -40,6 +40,7 @@ from mintscope.edges.api.gate import Gate, KeyRing
 from mintscope.edges.api.groups.routes import group_operations
 from mintscope.edges.api.health import HealthRoutes, ReadCoverage, no_coverage
 from mintscope.edges.api.holdings.routes import holding_operations
+from mintscope.edges.api.kept_answers import KeptAnswers
 from mintscope.edges.api.signals.routes import signal_operations
 from mintscope.edges.api.streams.routes import stream_operation
 from mintscope.edges.api.tokens.routes import ListParts, token_operations
@@ -68,7 +69,7 @@ CORS: Final = Cors(
         "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
         "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id",
         "Idempotency-Key", "X-Credits-Remaining", "X-Data-Slot", "X-Data-Age-Ms", "X-Data-Status",
-        "X-Token-Status", "ETag",
+        "X-Token-Status", "ETag", "Idempotent-Replayed",
     ],
 )  # fmt: skip
 
@@ -108,8 +109,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     coverage     what was read and missed lately
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
-    adverts = Adverts()
-    resource_server = ResourceServer(ledger=ledger, merchant=merchant, gate=gate, adverts=adverts)
+    adverts, kept = Adverts(), KeptAnswers(clock)
+    resource_server = ResourceServer(ledger, merchant, gate, adverts, kept)
     v1 = V1(
         reports=reports,
         gate=gate,

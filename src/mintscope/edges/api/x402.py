@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NoReturn
 
+import msgspec
+
 from mintscope.base.errors import (
     BadRequest,
     InvalidPayment,
@@ -15,7 +17,10 @@ from mintscope.base.errors import (
 from mintscope.base.metrics import PAYMENTS
 from mintscope.core.checkout.checkout import (
     Charge,
+    CreditCharge,
+    Delivered,
     PaymentCharge,
+    Receipt,
     Work,
 )
 from mintscope.core.checkout.merchant import Merchant
@@ -25,7 +30,7 @@ from mintscope.core.checkout.refusal import (
     NothingPresented,
     PaymentOption,
 )
-from mintscope.core.credits.debit import Debited
+from mintscope.core.credits.debit import Debited, Reversal
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.report import ReadReport
 from mintscope.core.payments.demand import Wanted
@@ -51,6 +56,7 @@ from mintscope.edges.api.checkout import open_checkout
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.failures import STATUS
 from mintscope.edges.api.gate import Caller, Gate
+from mintscope.edges.api.kept_answers import KeptAnswers, name_of
 from mintscope.edges.api.offers import how_to_pay
 from mintscope.edges.api.refusals import (
     FOR_CREDITS,
@@ -67,6 +73,7 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
+REPLAYED: Final[Header] = (b"idempotent-replayed", b"true")
 READY: Final[Header] = (b"x-token-status", b"ready")
 PAYMENT_REQUIRED_STATUS: Final = 402
 PENDING_RETRY_S: Final = 2
@@ -76,12 +83,18 @@ class ResourceServer:
     """Sells through the checkout; each refusal leaves as a ServiceError with its headers."""
 
     def __init__(
-        self, *, ledger: CreditLedger, merchant: Merchant | None, gate: Gate, adverts: Adverts
+        self,
+        ledger: CreditLedger,
+        merchant: Merchant | None,
+        gate: Gate,
+        adverts: Adverts,
+        kept: KeptAnswers,
     ) -> None:
         self._gate = gate
         self._adverts = adverts
         self._merchant = merchant
         self._checkout = open_checkout(ledger, merchant)
+        self._kept = kept
 
     async def sell_report(
         self, request: Request, caller: Caller, order: Order, work: Work
@@ -94,16 +107,45 @@ class ResourceServer:
         order = _for_holder(request, order)
         try:
             charge = await self._authorize(request, caller, order, work)
-            receipt = await charge.settle(work)
+            receipt = await self._settle(request, charge, work)
         except CheckoutRefused as refused:
             raise self._told(request, order, refused, unpaid=unpaid_text(order)) from refused
-        if receipt.taken is not None and self._checkout.debits is not None:
-            request.if_unsent = partial(self._checkout.debits.owe, receipt.taken)
+        if receipt.taken is not None:
+            request.if_unsent = partial(self._take_back, receipt.taken)
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
         if receipt.payment is not None:
             await self._tell_settled(request, receipt.payment)
         return receipt.report
+
+    async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
+        """Settle *charge*; an answer that is kept is given again, without its work."""
+        name = charge.once if isinstance(charge, CreditCharge) else None
+        if name is None:
+            return await charge.settle(work)
+        receipt = await charge.settle(partial(self._kept_or, name, work))
+        if receipt.balance is None:
+            return receipt
+        kept = self._kept.find(name)
+        if receipt.taken is None:
+            request.response_headers.append(REPLAYED)
+        elif kept is not None:
+            self._kept.forget(name)  # of a purchase that was given back
+            kept = None
+        if kept is None:
+            self._kept.keep(name, receipt.report, receipt.credit_count)
+            return receipt
+        return msgspec.structs.replace(receipt, report=kept.report)
+
+    async def _kept_or(self, name: str, work: Work) -> Delivered:
+        """Return the answer that is kept as *name*, or do *work*."""
+        return self._kept.find(name) or await work()
+
+    def _take_back(self, taken: Reversal) -> None:
+        """Give *taken* back, and with it the answer that it was for."""
+        if taken.once is not None:
+            self._kept.forget(taken.once)
+        self._checkout.expect_debits().owe(taken)
 
     async def prepay(
         self, request: Request, caller: Caller, order: Order, credit_count: int
@@ -159,7 +201,11 @@ class ResourceServer:
             raise await self._unpaid(order)  # no work for those who present nothing
         if caller.bearer is None:
             raise await self._checkout.refuse_unpaid(order, work)
-        return self._checkout.authorize_credit(order, self._gate.payer(caller))
+        payer, key = self._gate.payer(caller), idempotency_key(request)
+        once = None
+        if key is not None and payer.account is not None:
+            once = await name_of(request, payer.account, key)
+        return self._checkout.authorize_credit(order, payer, once=once)
 
     async def _unpaid(self, order: Order) -> CheckoutRefused:
         return CheckoutRefused(NothingPresented(), option=await self._checkout.option(order))

@@ -16,7 +16,7 @@ from mintscope.core.accounts.secrets import AccountSecrets
 
 NO_FACTS: Final = dict.fromkeys(
     (
-        *("scopes", "hint", "username", "what", "because"),
+        *("scopes", "hint", "username", "what", "because", "undo", "wallet"),
         *("signal", "kind", "mint", "field", "value", "direction", "reference", "slot"),
     ),
     "",
@@ -30,6 +30,9 @@ LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
     EmailKind.CHANGE_EMAIL: (Purpose.CHANGE_EMAIL, "change-email"),
     EmailKind.EMAIL_CHANGED: (Purpose.UNDO_EMAIL, "undo-email"),
 }
+
+# Of what can be taken back, where an e-mail has a proof though it needs none.
+UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
 
 
 class EmailWithoutLink(ValueError):
@@ -46,14 +49,15 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
     facts = NO_FACTS | draft.facts | {"origin": origin, "name": name}
     if "reason" in draft.facts:  # an administrator's words
         facts["because"] = f"\n{draft.facts['reason']}\n"
-    if draft.kind in LINK_OF:
-        if draft.proof is None:
-            raise EmailWithoutLink(f"e-mail {draft.email_id}: expected a proof; there is none")
-        purpose, path = LINK_OF[draft.kind]
+    if draft.kind in LINK_OF and draft.proof is None:
+        raise EmailWithoutLink(f"e-mail {draft.email_id}: expected a proof; there is none")
+    if draft.proof is not None:
+        purpose, path = LINK_OF.get(draft.kind, UNDO)
         last = link_text(draft.proof.proof_id, secrets.link_of(draft.proof.nonce))
         until = UnixMs(draft.written_at + purpose.lifetime_ms)
         facts["link"], facts["code"] = f"{origin}/{path}/{last}", secrets.code_of(draft.proof.nonce)
         facts["until"] = f"{utc(until):%d %B %Y, %H:%M} UTC"
+        facts["undo"] = f"\n{TAKE_BACK.format_map(facts)}"
     subject, text = TEMPLATES[draft.kind]
     return Email(
         recipient=draft.recipient,
@@ -68,6 +72,15 @@ def _message_id(draft: Draft, origin: str, secrets: AccountSecrets) -> str:
     domain = host if host and HOST_SIGNS.issuperset(host) else "localhost"
     return f"<{secrets.email_name(draft.email_id, draft.written_at)}@{domain}>"
 
+
+TAKE_BACK: Final = """\
+Or take the account back here, until {until}:
+
+{link}
+
+That ends every session, and all that was made or changed in the account
+since the session began in which this was done.
+"""
 
 CONFIRM_APPLICATION: Final = """\
 Access to {name} was applied for with this e-mail address.
@@ -119,6 +132,7 @@ choose a new one at
 {origin}/forgot
 and revoke the key at
 {origin}/settings/api-keys
+{undo}
 If an agent applied with your address, tell the operator of {name}.
 """
 
@@ -158,7 +172,7 @@ If it was not you, choose another password at once, at
 {origin}/forgot
 and look for API keys that you do not know, at
 {origin}/settings/api-keys
-"""
+{undo}"""
 
 CLAIM_AGENT: Final = """\
 Someone, probably you, wants to take the agent account
@@ -197,9 +211,10 @@ If it was not you, take the account back here:
 
 {link}
 
-The link brings this address back, ends every session and every API key
-that was made since, and lets you choose another password.
-It is good until {until}, once.
+The link brings this address back, ends every session and all that was
+made or changed since that person signed in, and lets you choose another
+password. It is good until {until}, once; as long as
+it is, no other account can have this address.
 """
 
 SECOND_FACTOR: Final = """\
@@ -211,7 +226,19 @@ If it was not you, choose another password at once, at
 {origin}/forgot
 and look at your second factors, at
 {origin}/settings/second-factor
-"""
+{undo}"""
+
+WALLET_LINKED: Final = """\
+A wallet was linked to your account at {name}, which can now list
+what the wallet paid here:
+
+{wallet}
+
+If it was you or your agent, there is nothing you need to do.
+
+If not, someone uses an API key of your account. Revoke it at
+{origin}/settings/api-keys
+{undo}"""
 
 ACCOUNT_REMOVED: Final = """\
 Your account at {name} was deleted, as its owner asked for. Its API keys
@@ -263,6 +290,7 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.SECOND_FACTOR: ("Your second factor was changed", SECOND_FACTOR),
     EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
     EmailKind.SIGNAL_FIRED: ("Your signal {signal} has {kind}", SIGNAL_FIRED),
+    EmailKind.WALLET_LINKED: ("A wallet was linked to your account", WALLET_LINKED),
     EmailKind.WEBHOOK_DISABLED: (
         "The webhook of your signal {signal} was disabled",
         WEBHOOK_DISABLED,

@@ -59,6 +59,7 @@ class GroupCreditLedger:
         self._reading = reading
         self._errors = errors
         self._debiting = self._commit_debits  # one object: a batch is of one commit
+        self._debiting_once = self._commit_once
         self._prepaying = self._commit_minutes
         self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
             self._commit,
@@ -102,7 +103,8 @@ class GroupCreditLedger:
 
     async def debit(self, debit: Debit) -> DebitOutcome:
         """Take all credits of *debit* or none; return once that is durable."""
-        outcome: DebitOutcome = await self._group.submit_by(self._debiting, debit)
+        commit = self._debiting if debit.once is None else self._debiting_once
+        outcome: DebitOutcome = await self._group.submit_by(commit, debit)
         return outcome
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
@@ -172,6 +174,9 @@ class GroupCreditLedger:
     def _commit_debits(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
         return self._committed(debits, lambda: self._taking.debit(debits, self._clock.now()))
 
+    def _commit_once(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+        return self._committed(debits, lambda: self._taking.debit(debits, self._clock.now()))
+
     def _commit_minutes(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
         return self._committed(debits, lambda: self._taking.prepay(debits, self._clock.now()))
 
@@ -187,7 +192,8 @@ class GroupCreditLedger:
             raise
         for outcome in outcomes:
             if isinstance(outcome, Debited):
-                DEBITS.labels("spent").inc(outcome.debit.credit_count)
+                label = "repeated" if outcome.is_repeat else "spent"
+                DEBITS.labels(label).inc(outcome.debit.credit_count)
             else:
                 DEBITS.labels("empty" if isinstance(outcome, TooFew) else "capped").inc()
         return outcomes
@@ -226,7 +232,7 @@ class GroupCreditLedger:
         for account, outcome in unheard:
             if isinstance(outcome, Spent):
                 self._owed.append(Reversal(account, 1))
-            elif isinstance(outcome, Debited):
+            elif isinstance(outcome, Debited) and not outcome.is_repeat:
                 self._owed.append(outcome.reversal())
 
     def _note_delivered(self) -> None:

@@ -66,7 +66,10 @@ class TakesCredits(Protocol):
         """Take one credit for each of *accounts*, first come first served, in one commit."""
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each or none, first come first served, in one commit."""
+        """Take all credits of each or none, first come first served, in one commit.
+
+        All of them have a name, `once`, or none has: nothing is taken for an answer that is kept.
+        """
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Do what `debit` does, and note the minutes that begin, in the same commit."""

@@ -21,9 +21,10 @@ from mintscope.core.accounts.factors.rows import (
     Passkey,
     PasskeyId,
 )
-from mintscope.core.accounts.mail.email import EmailKind, tell_owner
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.people.access import drop_factors, end_sessions, expect_session
 from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.people.taking_back import announce
 from mintscope.core.accounts.proof import EVER
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
@@ -93,22 +94,24 @@ class Factors:
         """
         user_id, codes, now = session.user.user_id, make_codes(self.entropy), self.clock.now()
         await self._code_limit.begin(user_id)
+        nonce = self.entropy(NONCE_BYTES)
         made = await self.store.transact(
-            lambda rows: _confirm_app(rows, session, code, codes, self.secrets, now)
+            lambda rows: _confirm_app(rows, session, code, codes, self.secrets, nonce, now)
         )
         await self._code_limit.forgive(user_id)
         return codes if made else []
 
     async def remove_app(self, session: Session) -> None:
         """Remove the app."""
-        now = self.clock.now()
-        await self.store.transact(lambda rows: _remove_app(rows, session, now))
+        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        await self.store.transact(lambda rows: _remove_app(rows, session, nonce, now))
 
     async def renew_codes(self, session: Session) -> Sequence[str]:
         """Return ten new recovery codes instead of those of before; none without a factor."""
         codes, now = make_codes(self.entropy), self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         made = await self.store.transact(
-            lambda rows: _renew(rows, session, codes, self.secrets, now)
+            lambda rows: _renew(rows, session, codes, self.secrets, nonce, now)
         )
         return codes if made else []
 
@@ -131,16 +134,17 @@ class Factors:
             raise PasskeyRefused("no further passkey can be added here")
         new = self.verifier.registered(answer, self._challenge(session, known), name)
         codes, now = make_codes(self.entropy), self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         made = await self.store.transact(
-            lambda rows: _add_passkey(rows, session, new, codes, self.secrets, now)
+            lambda rows: _add_passkey(rows, session, new, codes, self.secrets, nonce, now)
         )
         return codes if made else []
 
     async def remove_passkey(self, session: Session, passkey_id: PasskeyId) -> bool:
         """Remove a passkey of the person's own; False if there is none."""
-        now = self.clock.now()
+        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
         return await self.store.transact(
-            lambda rows: _remove_passkey(rows, session, passkey_id, now)
+            lambda rows: _remove_passkey(rows, session, passkey_id, nonce, now)
         )
 
     def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
@@ -171,6 +175,7 @@ def _confirm_app(  # noqa: PLR0913, PLR0917 - one argument for each part
     code: str,
     codes: Sequence[str],
     secrets: AccountSecrets,
+    nonce: bytes,
     at: UnixMs,
 ) -> bool:
     owner = expect_session(rows, session)
@@ -181,24 +186,29 @@ def _confirm_app(  # noqa: PLR0913, PLR0917 - one argument for each part
         raise WrongCode
     was_on = state_of(rows, owner.user_id).is_on
     rows.apps.update(app.app_id, confirmed_at=at)
-    _added(rows, session, owner, APP_ADDED, at)
+    _added(rows, session, owner, APP_ADDED, nonce, at)
     return not was_on and _keep_codes(rows, owner.user_id, codes, secrets, at)
 
 
-def _remove_app(rows: AccountRows, session: Session, at: UnixMs) -> None:
+def _remove_app(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
     owner = expect_session(rows, session)
     if state_of(rows, owner.user_id).app is not None:
         rows.apps.delete(owner.user_id, EVER)
-        _removed(rows, owner, APP_REMOVED, at)
+        _removed(rows, session, owner, APP_REMOVED, nonce, at)
 
 
-def _renew(
-    rows: AccountRows, session: Session, codes: Sequence[str], secrets: AccountSecrets, at: UnixMs
+def _renew(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    session: Session,
+    codes: Sequence[str],
+    secrets: AccountSecrets,
+    nonce: bytes,
+    at: UnixMs,
 ) -> bool:
     owner = expect_session(rows, session)
     if not state_of(rows, owner.user_id).is_on:
         return False
-    _tell(rows, owner, CODES_RENEWED, at)
+    _tell(rows, session, owner, CODES_RENEWED, nonce, at)
     return _keep_codes(rows, owner.user_id, codes, secrets, at)
 
 
@@ -208,6 +218,7 @@ def _add_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
     new: NewPasskey,
     codes: Sequence[str],
     secrets: AccountSecrets,
+    nonce: bytes,
     at: UnixMs,
 ) -> bool:
     owner = expect_session(rows, session)
@@ -215,17 +226,19 @@ def _add_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
         raise PasskeyRefused("this passkey is known already")
     was_on = state_of(rows, owner.user_id).is_on
     rows.passkeys.insert(owner.user_id, new, at)
-    _added(rows, session, owner, PASSKEY_ADDED, at)
+    _added(rows, session, owner, PASSKEY_ADDED, nonce, at)
     return not was_on and _keep_codes(rows, owner.user_id, codes, secrets, at)
 
 
-def _remove_passkey(rows: AccountRows, session: Session, passkey_id: PasskeyId, at: UnixMs) -> bool:
+def _remove_passkey(
+    rows: AccountRows, session: Session, passkey_id: PasskeyId, nonce: bytes, at: UnixMs
+) -> bool:
     owner = expect_session(rows, session)
     own = {passkey.passkey_id for passkey in rows.passkeys.of_user(owner.user_id)}
     if passkey_id not in own:
         return False
     rows.passkeys.remove(passkey_id)
-    _removed(rows, owner, PASSKEY_REMOVED, at)
+    _removed(rows, session, owner, PASSKEY_REMOVED, nonce, at)
     return True
 
 
@@ -237,18 +250,25 @@ def _keep_codes(
     return True
 
 
-def _added(rows: AccountRows, session: Session, owner: User, what: str, at: UnixMs) -> None:
+def _added(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
+) -> None:
     end_sessions(rows, owner.user_id, but=session)
-    _tell(rows, owner, what, at)
+    _tell(rows, session, owner, what, nonce, at)
 
 
-def _removed(rows: AccountRows, owner: User, what: str, at: UnixMs) -> None:
+def _removed(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
+) -> None:
     if not state_of(rows, owner.user_id).is_on:
         drop_factors(rows, owner.user_id)
-    _tell(rows, owner, what, at)
+    _tell(rows, session, owner, what, nonce, at)
 
 
-def _tell(rows: AccountRows, owner: User, what: str, at: UnixMs) -> None:
+def _tell(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
+) -> None:
     """Note it, and write to the person."""
     note(rows.events, at, user_actor(owner.user_id), what, f"user:{owner.user_id}")
-    tell_owner(rows.emails, owner, EmailKind.SECOND_FACTOR, {"what": what}, at)
+    since = session.created_at
+    announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)

@@ -13,7 +13,9 @@ from mintscope.core.accounts.holdings.wallets import (
     WalletPayment,
 )
 from mintscope.core.accounts.keys.api_key import Holder
-from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.people.taking_back import announce
+from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import UserId
 
@@ -39,8 +41,8 @@ class Wallets:
 
     async def link(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | LinkDenied:
         """Link a wallet that has proven to be the user's, unless it is; return all."""
-        now = self.clock.now()
-        return await self.store.transact(lambda rows: _link(rows, holder, wallet, now))
+        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        return await self.store.transact(lambda rows: _link(rows, holder, wallet, nonce, now))
 
     async def unlink(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | None:
         """Unlink a wallet; return those that are left, None if it was not linked."""
@@ -55,7 +57,7 @@ class Wallets:
 
 
 def _link(
-    rows: AccountRows, holder: Holder, wallet: Wallet, at: UnixMs
+    rows: AccountRows, holder: Holder, wallet: Wallet, nonce: bytes, at: UnixMs
 ) -> Sequence[LinkedWallet] | LinkDenied:
     user_id = holder.key.user_id
     linked = rows.wallets.of_user(user_id)
@@ -64,6 +66,9 @@ def _link(
             return LinkDenied.TOO_MANY
         rows.wallets.link(user_id, wallet, at)
         _note(rows, holder, "linked wallet", wallet, at)
+        owner = rows.users.get(user_id)
+        assert owner is not None, "the user of a key that was found just now"
+        announce(rows, owner.user, EmailKind.WALLET_LINKED, {"wallet": wallet}, nonce, at, at)
     return rows.wallets.of_user(user_id)
 
 

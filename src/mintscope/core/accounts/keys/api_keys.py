@@ -23,10 +23,11 @@ from mintscope.core.accounts.keys.api_key import (
     new_key,
 )
 from mintscope.core.accounts.keys.scope import Scope, in_order, with_reads
-from mintscope.core.accounts.mail.email import EmailKind, tell_owner
+from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.people.access import expect_session
 from mintscope.core.accounts.people.session import Session
-from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.people.taking_back import CAPPED, announce
+from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.signups.exchange import IssuedKey
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import User, UserId
@@ -111,10 +112,10 @@ class ApiKeys:
 
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
-        now = self.clock.now()
+        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
         api_key = self._draw()
         new = new_key(api_key, self.secrets, name, with_reads(scopes), _end(now, lifetime_ms))
-        line = await self.store.transact(lambda rows: _add(rows, session, new, now))
+        line = await self.store.transact(lambda rows: _add(rows, session, new, nonce, now))
         return IssuedKey(api_key, line, session.user.username)
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:
@@ -148,11 +149,11 @@ class ApiKeys:
         old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
         if old is None:
             return None
-        api_key = self._draw()
+        api_key, nonce = self._draw(), self.entropy(NONCE_BYTES)
         new = new_key(api_key, self.secrets, old.name, old.scopes, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
         line = await self.store.transact(
-            lambda rows: _replace(rows, session, key_id, new, ends_at=ends_at, at=now)
+            lambda rows: _replace(rows, session, key_id, new, nonce=nonce, ends_at=ends_at, at=now)
         )
         return None if line is None else IssuedKey(api_key, line, session.user.username)
 
@@ -171,11 +172,11 @@ def _find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) 
     return line
 
 
-def _add(rows: AccountRows, session: Session, key: NewKey, at: UnixMs) -> KeyLine:
+def _add(rows: AccountRows, session: Session, key: NewKey, nonce: bytes, at: UnixMs) -> KeyLine:
     owner = expect_session(rows, session)
     _expect_room(rows, owner.user_id, at)
     line = rows.api_keys.insert(owner.user_id, key, at, signup_id=None)
-    _tell(rows, owner, line, "created", at)
+    _tell(rows, session, owner, line, "created", nonce, at)
     return line
 
 
@@ -214,13 +215,26 @@ def _cap(
     if _find_active(rows, owner.user_id, key_id, at) is None:
         return False
     rows.api_keys.update(key_id, month_credits_max=month_credits_max)
-    told = "none" if month_credits_max is None else str(month_credits_max)
-    note(rows.events, at, user_actor(owner.user_id), "capped", f"key:{key_id}", credits=told)
+    _note_cap(rows, owner.user_id, key_id, month_credits_max, at)
     return True
 
 
+def _note_cap(
+    rows: AccountRows, user_id: UserId, key_id: KeyId, month_credits_max: int | None, at: UnixMs
+) -> None:
+    told = "none" if month_credits_max is None else str(month_credits_max)
+    note(rows.events, at, user_actor(user_id), CAPPED, f"key:{key_id}", credits=told)
+
+
 def _replace(  # noqa: PLR0913 - one argument for each part
-    rows: AccountRows, session: Session, key_id: KeyId, new: NewKey, *, ends_at: UnixMs, at: UnixMs
+    rows: AccountRows,
+    session: Session,
+    key_id: KeyId,
+    new: NewKey,
+    *,
+    nonce: bytes,
+    ends_at: UnixMs,
+    at: UnixMs,
 ) -> KeyLine | None:
     """Keep *new* in the place of a key that is active and not replaced yet."""
     owner = expect_session(rows, session)
@@ -230,9 +244,11 @@ def _replace(  # noqa: PLR0913 - one argument for each part
     rows.api_keys.update(key_id, expires_at=min(old.expires_at or ends_at, ends_at))
     _expect_room(rows, owner.user_id, at)
     line = rows.api_keys.insert(owner.user_id, new, at, signup_id=None)
-    rows.api_keys.update(line.key_id, month_credits_max=old.month_credits_max)
+    if old.month_credits_max is not None:
+        rows.api_keys.update(line.key_id, month_credits_max=old.month_credits_max)
+        _note_cap(rows, owner.user_id, line.key_id, old.month_credits_max, at)
     rows.api_keys.update(key_id, replaced_by=line.key_id)
-    _tell(rows, owner, line, "rotated", at)
+    _tell(rows, session, owner, line, "rotated", nonce, at)
     return line
 
 
@@ -244,7 +260,15 @@ def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
         raise TooManyKeys
 
 
-def _tell(rows: AccountRows, owner: User, line: KeyLine, action: str, at: UnixMs) -> None:
+def _tell(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    session: Session,
+    owner: User,
+    line: KeyLine,
+    action: str,
+    nonce: bytes,
+    at: UnixMs,
+) -> None:
     """Note that there is a new key, and write to the owner of the address.
 
     Without its name: an address not verified may be a stranger's, who must get no texts of others.
@@ -252,4 +276,4 @@ def _tell(rows: AccountRows, owner: User, line: KeyLine, action: str, at: UnixMs
     actor, subject = user_actor(owner.user_id), f"key:{line.key_id}"
     note(rows.events, at, actor, action, subject, hint=line.hint)
     facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
-    tell_owner(rows.emails, owner, EmailKind.NEW_KEY, facts, at)
+    announce(rows, owner, EmailKind.NEW_KEY, facts, nonce, session.created_at, at)

@@ -42,6 +42,7 @@ class EmailKind(StrEnum):
     SECOND_FACTOR = "second_factor"
     SIGNAL_FIRED = "signal_fired"
     WEBHOOK_DISABLED = "webhook_disabled"
+    WALLET_LINKED = "wallet_linked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ class Draft:
             approved: `scopes`; rejected: `reason`, an administrator's words;
             new key: `hint`, `scopes`; claim: `username`;
             second factor: `what` was done, in words of ours;
+            wallet linked: `wallet`;
             signal fired: what `signals.writing` tells; webhook disabled: `signal`
     proof   what its link and code derive from; None: it has none
     reason  why the last attempt failed, or why it was given up

@@ -2,11 +2,12 @@
 
 A thief who changes the address must not keep the account by it.  So the reader of an old address
 that was verified gets a link that is good for a week and undoes more than the address: what was
-made in the account since then ends as well.
+made or changed in the account since the session began that changed it ends as well.  For that week
+no other account can have the old address.
 """
 
 from collections.abc import Callable
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, asdict, dataclass
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
@@ -15,11 +16,11 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.audit import MAILBOX, note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.api_key import KEYS_SHOWN_MAX
 from mintscope.core.accounts.mail.email import UNVERIFIED_MAX, EmailKind, EmailLimit
-from mintscope.core.accounts.people.access import drop_factors, end_sessions, expect_session
+from mintscope.core.accounts.people.access import end_sessions, expect_session
 from mintscope.core.accounts.people.person import EmailTaken
 from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.people.taking_back import Ended, end_since
 from mintscope.core.accounts.proof import (
     EmailProof,
     NewProof,
@@ -31,6 +32,14 @@ from mintscope.core.accounts.proof import (
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore, find_proof
 from mintscope.core.accounts.user import User, UserId, find_person
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What an undo did; *reset* is the last segment of a link that sets a new password."""
+
+    reset: str
+    ended: Ended
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -86,19 +95,21 @@ class AddressChanges:
         proof = await self._find(link, Purpose.UNDO_EMAIL)
         return None if proof is None else proof.email
 
-    async def undo(self, link: str) -> str | None:
-        """Bring the old address back; return the last segment of a link that sets a new password.
+    async def undo(self, link: str) -> TakenBack | None:
+        """Bring the old address back, and end what was done since the thief came in.
 
-        Every session ends, the password opens nothing any more, and what was made in the account
-        since the change ends: API keys and second factors.  None: it is not good.
+        Every session ends, the password opens nothing any more.  None: it is not good.
         Raises    EmailTaken: the address has another account by now
         """
         proof = await self._find(link, Purpose.UNDO_EMAIL)
         if proof is None:
             return None
         nonce, now = self.entropy(NONCE_BYTES), self.clock.now()
-        reset = await self.store.transact(lambda rows: _undo(rows, proof, nonce, now))
-        return None if reset is None else link_text(reset, self.secrets.link_of(nonce))
+        found = await self.store.transact(lambda rows: _undo(rows, proof, nonce, now))
+        if found is None:
+            return None
+        reset, ended = found
+        return TakenBack(link_text(reset, self.secrets.link_of(nonce)), ended)
 
     async def _find(self, link: str, purpose: Purpose) -> EmailProof | None:
         return await find_proof(self.store, link, purpose, self.secrets, self.clock.now())
@@ -108,7 +119,7 @@ def _request(
     rows: AccountRows, session: Session, email: EmailAddress, nonce: bytes, at: UnixMs
 ) -> bool:
     owner = expect_session(rows, session)
-    _expect_free(rows, email)
+    _expect_free(rows, email, owner.user_id, at)
     day_ago = UnixMs(at - DAY_MS)
     if len(rows.emails.written_to(email, EmailKind.CHANGE_EMAIL, day_ago)) >= UNVERIFIED_MAX:
         return False  # it may be a stranger's, not to be flooded
@@ -123,7 +134,7 @@ def _confirm(
     rows: AccountRows, session: Session, proof: EmailProof, nonce: bytes, at: UnixMs
 ) -> bool:
     owner = expect_session(rows, session)
-    _expect_free(rows, proof.email)
+    _expect_free(rows, proof.email, owner.user_id, at)
     if use_proof(rows.proofs, proof.proof_id, Purpose.CHANGE_EMAIL, at) is None:
         return False
     rows.users.update(owner.user_id, email=proof.email, verified_at=at)
@@ -131,49 +142,44 @@ def _confirm(
     for purpose in (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD):
         rows.proofs.use_up(purpose, owner.user_id, at)
     if owner.verified_at is not None:
-        _tell_old(rows, owner, nonce, at)
+        _tell_old(rows, session, owner, nonce, at)
     _note(rows, owner.user_id, "changed address", at)
     return True
 
 
-def _tell_old(rows: AccountRows, owner: User, nonce: bytes, at: UnixMs) -> None:
+def _tell_old(rows: AccountRows, session: Session, owner: User, nonce: bytes, at: UnixMs) -> None:
     """Write to the address that the account had: its reader proved once to be the owner."""
-    new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at)
+    since = session.created_at
+    new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
     proof_id = rows.proofs.insert(new)
     rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, proof_id, at)
 
 
-def _undo(rows: AccountRows, proof: EmailProof, nonce: bytes, at: UnixMs) -> ProofId | None:
+def _undo(
+    rows: AccountRows, proof: EmailProof, nonce: bytes, at: UnixMs
+) -> tuple[ProofId, Ended] | None:
     user_id = UserId(proof.subject)
     kept = rows.users.get(user_id)
     if kept is None or use_proof(rows.proofs, proof.proof_id, Purpose.UNDO_EMAIL, at) is None:
         return None
     if kept.user.email != proof.email:
-        _expect_free(rows, proof.email)
+        _expect_free(rows, proof.email, user_id, at)
+    since = proof.made_at if proof.since is None else proof.since
     # A change that came later, of the same thief, is not to be undone back to theirs.
     rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at, since=proof.made_at)
-    rows.proofs.use_up(Purpose.CHANGE_EMAIL, user_id, at)
+    for purpose in (Purpose.CHANGE_EMAIL, Purpose.RESET_PASSWORD, Purpose.VERIFY_EMAIL):
+        rows.proofs.use_up(purpose, user_id, at)
     rows.users.update(user_id, email=proof.email, verified_at=at, password_hash="")
-    end_sessions(rows, user_id)
-    drop_factors(rows, user_id, since=proof.made_at)
-    revoked = _end_keys(rows, user_id, proof.made_at, at)
-    note(
-        rows.events, at, MAILBOX, "took address back", f"user:{user_id}", keys_revoked=str(revoked)
-    )
-    return rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, user_id, proof.email, nonce, at))
+    ended = end_since(rows, user_id, since, at)
+    detail = {name: str(count) for name, count in asdict(ended).items() if count}
+    note(rows.events, at, MAILBOX, "took account back", f"user:{user_id}", **detail)
+    reset = NewProof(Purpose.RESET_PASSWORD, user_id, proof.email, nonce, at)
+    return rows.proofs.insert(reset), ended
 
 
-def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> int:
-    """End the active keys that were made at *since* or later; return how many."""
-    active = rows.user_keys.shown(user_id, at, KEYS_SHOWN_MAX)
-    made = [key for key in active if key.created_at >= since and key.revoked_at is None]
-    for key in made:
-        rows.api_keys.update(key.key_id, revoked_at=at)
-    return len(made)
-
-
-def _expect_free(rows: AccountRows, email: EmailAddress) -> None:
-    if find_person(rows.users, email) is not None:
+def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: UnixMs) -> None:
+    """Raise EmailTaken if another account has *email*, or may have it again for a while."""
+    if find_person(rows.users, email) is not None or rows.proofs.holds(email, user_id, at):
         raise EmailTaken
 
 

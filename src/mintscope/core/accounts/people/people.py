@@ -6,6 +6,7 @@ from dataclasses import InitVar, dataclass, replace
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limits, site_key
+from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailLimit
 from mintscope.core.accounts.people import person
@@ -28,6 +29,7 @@ from mintscope.core.accounts.people.session import (
     SessionId,
     draw_cookie,
 )
+from mintscope.core.accounts.people.taking_back import RESET_BACK_MS, Ended
 from mintscope.core.accounts.proof import EmailProof, Purpose
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore, find_proof
@@ -153,7 +155,10 @@ class People:
         """Set it, end other sessions and links, and write.  Raises WeakPassword, SessionEnded."""
         expect_password(password, email=session.user.email)
         hashed, now = await self.hasher.hash(password), self.clock.now()
-        await self.store.transact(lambda rows: person.change_password(rows, session, hashed, now))
+        nonce = self.entropy(NONCE_BYTES)
+        await self.store.transact(
+            lambda rows: person.change_password(rows, session, hashed, nonce, now)
+        )
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Write a link to the person of *email*; the answer does not tell whether there is one.
@@ -172,19 +177,24 @@ class People:
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
 
-    async def reset(self, link: str, password: str) -> bool:
+    async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
         """Set the password: the address is proven thereby, and all sessions end.
 
-        If it was not proven before, keys end too: a stranger may have made them.  False if the link
-        is not good, or its person gone.  Raises WeakPassword.
+        If it was not proven before, keys end too: a stranger may have made them.
+
+        is_taken   another person was in the account: what was made or changed in it for as long as
+                   an undo is good ends, too
+        Returns    what ended; None if the link is not good, or its person gone
+        Raises     WeakPassword
         """
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         if proof is None:
-            return False
+            return None
         expect_password(password, email=proof.email)
         hashed, now = await self.hasher.hash(password), self.clock.now()
+        since = UnixMs(now - RESET_BACK_MS) if is_taken else None
         return await self.store.transact(
-            lambda rows: person.reset(rows, proof.proof_id, hashed, now)
+            lambda rows: person.reset(rows, proof.proof_id, hashed, since, now)
         )
 
     async def request_verification(self, session: Session) -> None:

@@ -18,6 +18,7 @@ from mintscope.core.accounts.people.session import (
     SessionEnded,
     SessionId,
 )
+from mintscope.core.accounts.people.taking_back import Ended, announce, end_since
 from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind, find_person
@@ -26,12 +27,13 @@ NO_USER: Final = 0
 
 
 class EmailTaken(Exception):
-    """There is an account with this address."""
+    """There is an account with this address, or one that may have it again for a week."""
 
 
 def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
     """Keep a person and a first session.  Raises EmailTaken."""
-    if find_person(rows.users, new.email) is not None:
+    is_held = rows.proofs.holds(new.email, NO_USER, new.created_at)
+    if is_held or find_person(rows.users, new.email) is not None:
         raise EmailTaken
     user_id = rows.users.insert(new)
     rows.sessions.insert(user_id, session, new.created_at)
@@ -84,10 +86,13 @@ def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> No
     rows.sessions.update(session.session_id, proved_at=at)
 
 
-def change_password(rows: AccountRows, session: Session, password_hash: str, at: UnixMs) -> None:
+def change_password(
+    rows: AccountRows, session: Session, password_hash: str, nonce: bytes, at: UnixMs
+) -> None:
     """Keep a new hash; end all other sessions and links to reset; write PASSWORD_CHANGED."""
     owner = expect_session(rows, session)
     _set_password(rows, owner, password_hash, at)
+    announce(rows, owner, EmailKind.PASSWORD_CHANGED, {}, nonce, session.created_at, at)
     end_sessions(rows, owner.user_id, but=session)
     _note(rows, owner.user_id, "changed password", at)
 
@@ -101,22 +106,34 @@ def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: Unix
         rows.emails.insert(EmailKind.RESET_PASSWORD, email, {}, proof_id, at)
 
 
-def reset(rows: AccountRows, proof_id: ProofId, password_hash: str, at: UnixMs) -> bool:
-    """Keep a new hash for a proof, if it is good; an address proven first has its keys revoked."""
+def reset(
+    rows: AccountRows, proof_id: ProofId, password_hash: str, since: UnixMs | None, at: UnixMs
+) -> Ended | None:
+    """Keep a new hash for a proof, if it is good; an address proven first has its keys revoked.
+
+    since   end what was made or changed since then, too; None: sessions alone
+    """
     proof = use_proof(rows.proofs, proof_id, Purpose.RESET_PASSWORD, at)
     kept = None if proof is None else rows.users.get(UserId(proof.subject))
     if proof is None or kept is None or kept.user.email != proof.email:
-        return False
+        return None
     user_id, revoked = kept.user.user_id, 0
-    end_sessions(rows, user_id)
     if kept.user.verified_at is None:  # until now it may have been a stranger's: end their keys
         revoked = rows.user_keys.revoke_active(user_id, at)
         drop_factors(rows, user_id)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
+    if since is None:
+        ended = Ended(sessions=end_sessions(rows, user_id), keys=revoked)
+    else:
+        ended = end_since(rows, user_id, since, at)
+        ended = replace(ended, keys=ended.keys + revoked)
+        rows.proofs.use_up(Purpose.CHANGE_EMAIL, user_id, at)
     rows.users.update(user_id, verified_at=at)
-    _set_password(rows, replace(kept.user, verified_at=at), password_hash, at)
-    _note(rows, user_id, "reset password", at, keys_revoked=str(revoked))
-    return True
+    owner = replace(kept.user, verified_at=at)
+    _set_password(rows, owner, password_hash, at)
+    tell_owner(rows.emails, owner, EmailKind.PASSWORD_CHANGED, {}, at)
+    _note(rows, user_id, "reset password", at, keys_revoked=str(ended.keys))
+    return ended
 
 
 def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
@@ -190,10 +207,9 @@ def _has_password(rows: AccountRows, kept: KeptUser) -> bool:
 
 
 def _set_password(rows: AccountRows, owner: User, password_hash: str, at: UnixMs) -> None:
-    """Keep the hash, end the links that would set another, and write to the owner."""
+    """Keep the hash, and end the links that would set another."""
     rows.users.update(owner.user_id, password_hash=password_hash)
     rows.proofs.use_up(Purpose.RESET_PASSWORD, owner.user_id, at)
-    tell_owner(rows.emails, owner, EmailKind.PASSWORD_CHANGED, {}, at)
 
 
 def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs, **detail: str) -> None:

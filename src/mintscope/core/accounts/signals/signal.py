@@ -72,6 +72,7 @@ class Signal:
     revision     one more at each change of what is evaluated; its state is that of this revision
     state        what the rule remembers, JSON; None: it has not seen a report yet
     webhook_failed_at   when its webhook was disabled; None: it is not
+    webhook_at   when the address of its webhooks was last changed; None: not since it was made
     hour_since   when the hour began in which it has fired hour_count times; None: it never fired
     """
 
@@ -88,6 +89,7 @@ class Signal:
     webhook_failed_at: UnixMs | None
     hour_since: UnixMs | None = None
     hour_count: int = 0
+    webhook_at: UnixMs | None = None
 
     @property
     def sends_webhooks(self) -> bool:
@@ -104,6 +106,7 @@ class SignalChanges(TypedDict, total=False):
     percent: float
     window_s: int
     webhook_url: str | None
+    webhook_at: UnixMs
     by_email: bool
     is_active: bool
     is_closed: bool

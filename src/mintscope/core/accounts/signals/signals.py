@@ -101,7 +101,10 @@ class Signals:
         If something of what is evaluated changes, it begins anew: the next report fires nothing.
         A webhook that was disabled is tried again where *edit* names one or makes it active.
         """
-        return await self.store.transact(lambda rows: self._change(rows, user_id, signal_id, edit))
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: self._change(rows, user_id, signal_id, edit, now)
+        )
 
     async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Signal] | None:
         """Delete a signal and what it fired; return those that are left, None: it was not there."""
@@ -161,6 +164,7 @@ class Signals:
         user_id: UserId,
         signal_id: SignalId,
         edit: Callable[[SignalRule], SignalRule],
+        at: UnixMs,
     ) -> Signal | SignalDenied:
         signal = _find(rows, user_id, signal_id)
         if signal is None:
@@ -184,6 +188,8 @@ class Signals:
         is_other = (asked.rule, asked.is_closed) != (before.rule, before.is_closed)
         if is_other or asked.is_active > before.is_active:
             rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
+        if asked.webhook_url != before.webhook_url:
+            rows.signals.update(signal_id, webhook_at=at)
         if asked.webhook_url != before.webhook_url or asked.is_active > before.is_active:
             rows.signals.update(signal_id, webhook_failed_at=None)
         rows.turn.touch()

@@ -99,6 +99,7 @@ class BatchRoute:
             ),
             proofs=(("creditToken",), ("apiKey",)),
             is_charged=True,
+            takes_key=True,
             body=BatchRequest,
         )
 

@@ -59,7 +59,7 @@ IDEMPOTENCY_KEY: Final = {
     "required": False,
     "description": "Names this request, hard to guess. Sent again with it, a request whose answer"
     " was lost is answered again and neither done nor paid for twice: payments for a day,"
-    " applications for ten minutes.",
+    " credits and applications for ten minutes.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,128}$"},
     "example": "1f0e9d8c7b6a59483726150403020100",
 }

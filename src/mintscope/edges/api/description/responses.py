@@ -35,6 +35,7 @@ PAYMENT_HEADERS: Final = {
 }
 CREDIT_HEADERS: Final = {
     "X-Credits-Remaining": "Credits left after this request, where some were taken.",
+    "Idempotent-Replayed": "true: the answer was paid for before, under the same key.",
     "X-Data-Slot": "The last Solana slot the answer knows of.",
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live, or degraded when the data is older than 30 s.",

@@ -28,7 +28,6 @@ NOTICES: Final[Mapping[str, str]] = {
     "address-sent": "If there were not too many e-mails lately, a link is on its way to the new"
     " address. Open it here, in this browser; until then nothing changes.",
     "address-changed": "Your e-mail address is changed. All other sessions were ended.",
-    "address-back": "The address is yours again. Choose a new password now.",
     "account-deleted": "Your account is deleted.",
     "app-added": "The authenticator app is added. All other sessions were ended.",
     "passkey-added": "The passkey is added. All other sessions were ended.",

@@ -6,6 +6,7 @@ from typing import Final
 from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.accounts.people.address_change import AddressChanges
 from mintscope.core.accounts.people.person import EmailTaken
+from mintscope.core.accounts.people.taking_back import Ended
 from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect, link_gone
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post, shows
@@ -13,6 +14,21 @@ from mintscope.edges.web.session.account import ACCOUNT
 
 EMAIL: Final = f"{ACCOUNT}/email"
 OWN: Final = "This is your address already."
+KINDS: Final = {
+    "sessions": ("One session.", "sessions."),
+    "keys": ("One API key.", "API keys."),
+    "factors": ("One second factor.", "second factors."),
+    "wallets": ("One linked wallet.", "linked wallets."),
+    "alerts": ("One alert rule.", "alert rules."),
+    "webhooks": (
+        "The webhook of one alert rule, whose address was changed.",
+        "webhooks of alert rules, whose addresses were changed.",
+    ),
+    "caps": (
+        "One cap of an API key is as it was before.",
+        "caps of API keys are as they were before.",
+    ),
+}
 TAKEN: Final = "There is an account with this address already."
 
 
@@ -27,8 +43,8 @@ class AddressPages:
         change, undo = "/change-email/{link}", "/undo-email/{link}"
         yield get(EMAIL, shows(Page("account/email.html")), Access.FRESH)
         yield post(EMAIL, self.send_link, Access.FRESH)
-        yield get(change, self.ask_change, Access.SIGNED_IN)
-        yield post(change, self.change, Access.SIGNED_IN)
+        yield get(change, self.ask_change, Access.FRESH)
+        yield post(change, self.change, Access.FRESH)
         yield get(undo, self.ask_undo)
         yield post(undo, self.undo)
 
@@ -70,18 +86,29 @@ class AddressPages:
         return link_gone("undo") if email is None else _undo(email)
 
     async def undo(self, request: PageRequest) -> PageResponse:
-        """Bring the old address back, and go on to a new password."""
+        """Bring the old address back, say what was ended, and go on to a new password."""
         link = request.path_params["link"]
         email = await self._changes.find_undo(link)
         if email is None:
             return link_gone("undo")
         try:
-            reset = await self._changes.undo(link)
+            found = await self._changes.undo(link)
         except EmailTaken:
             return _undo(email, TAKEN)
-        if reset is None:
+        if found is None:
             return link_gone("undo")
-        return Redirect(f"/reset/{reset}", notice="address-back", cookie=END_SESSION)
+        facts = {"email": email, "ended": told(found.ended), "reset": f"/reset/{found.reset}"}
+        return Page("account/taken_back.html", facts, cookie=END_SESSION)
+
+
+def told(ended: Ended) -> list[str]:
+    """Return what was ended, a line for each kind."""
+    lines = []
+    for name, (one, many) in KINDS.items():
+        count = getattr(ended, name)
+        if count:
+            lines.append(one if count == 1 else f"{count} {many}")
+    return lines
 
 
 def _again(address: str, error: str) -> Page:

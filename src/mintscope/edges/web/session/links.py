@@ -12,6 +12,7 @@ from mintscope.edges.server.constant_time import evenly
 from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect, link_gone
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post, shows
+from mintscope.edges.web.session.address import told
 
 RESET_LEAST_S: Final = 0.05  # a durable commit takes a tenth of it
 
@@ -99,13 +100,18 @@ class LinkPages:
 
     async def reset(self, request: PageRequest) -> PageResponse:
         """Set the password; every session ends, this one too."""
-        link = request.path_params["link"]
+        link, is_taken = request.path_params["link"], bool(request.form.text("taken"))
+        email = await self._people.find_reset(link)
+        password = request.form.text("password")
         try:
-            is_done = await self._people.reset(link, request.form.text("password"))
+            ended = await self._people.reset(link, password, is_taken=is_taken)
         except WeakPassword as flaw:
-            email = await self._people.find_reset(link)
             errors = {"password": sentence(flaw)}
-            return Page("reset.html", {"email": email}, errors=errors)
-        if not is_done:
+            values = {"taken": "yes"} if is_taken else {}
+            return Page("reset.html", {"email": email}, errors=errors, values=values)
+        if ended is None:
             return link_gone("reset")
+        if is_taken:
+            facts = {"email": email, "ended": told(ended), "reset": ""}
+            return Page("account/taken_back.html", facts, cookie=END_SESSION)
         return Redirect("/sign-in", notice="password-reset", cookie=END_SESSION)

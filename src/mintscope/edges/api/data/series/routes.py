@@ -54,6 +54,7 @@ def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
             refusals=OF_A_TOKEN,
             proofs=PROOFS,
             is_charged=True,
+            takes_key=True,
             query=query,
         )
         for kind, endpoint, page, query, summary in sold

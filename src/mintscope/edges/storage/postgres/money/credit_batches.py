@@ -17,6 +17,7 @@ from mintscope.base.metrics import DEBITS
 from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.base.time import DAY_MS, Month, month_of
 from mintscope.core.credits.debit import (
+    KEPT_MS,
     CapReached,
     Debit,
     Debited,
@@ -27,7 +28,12 @@ from mintscope.core.credits.debit import (
 from mintscope.edges.storage.database import DatabaseAway
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.money.minutes import CLEAR, LEFT, NOW, PREPAY, TAKEN_FOR
-from mintscope.edges.storage.sql.money.minutes import SentMinutes, reverse, tell_given_back
+from mintscope.edges.storage.sql.money.minutes import (
+    FORGET_KEPT,
+    SentMinutes,
+    reverse,
+    tell_given_back,
+)
 
 # The test and the change are one statement: for each account as many credits as were asked for, or
 # as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
@@ -56,6 +62,15 @@ WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
 INSERT INTO credit_batch (id, at, writer, spent, debited)
 VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
         debit(?1::bigint[], ?6::bigint[], ?7::bigint[], ?2::bigint, ?8::bigint))
+RETURNING debited
+"""
+
+DEBIT_ONCE: Final = """
+WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent, debited)
+VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
+        debit_once(?1::bigint[], ?6::bigint[], ?7::bigint[], ?2::bigint, ?8::bigint,
+                   ?9::text[], ?10::bigint))
 RETURNING debited
 """
 
@@ -92,6 +107,9 @@ GAP_MS: Final = 30_000  # several of those
 DEAD_MS: Final = 60_000  # longer than a look-up takes
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 decode_debited: Final = msgspec.json.Decoder(list[tuple[int, int, int, int | None, Month]]).decode
+decode_once: Final = msgspec.json.Decoder(
+    list[tuple[int, int, int, int | None, Month, str, bool]]
+).decode
 decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
 
 log = structlog.get_logger()
@@ -119,6 +137,19 @@ class CreditBatches:
         """Take all credits of each or none, in one commit."""
         taken = self._take(DEBIT, *_asked(debits, at))
         return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
+
+    def debit_once(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do the same for answers with a name; take nothing for one that is kept already."""
+        names = [each.once for each in debits]
+        taken = self._take(DEBIT_ONCE, *_asked(debits, at), names, at - KEPT_MS)
+        outcomes = list[DebitOutcome]()
+        for debit, one in zip(debits, decode_once(taken), strict=True):
+            account, delta, balance, key, month, _, is_repeat = one
+            if is_repeat:
+                outcomes.append(Debited(debit, balance, month, is_repeat=True))
+            else:
+                outcomes.append(_outcome(debit, (account, delta, balance, key, month)))
+        return outcomes
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Do the same for minutes of streams, and note those that begin."""
@@ -203,6 +234,7 @@ class CreditBatches:
             credit_count = reverse(self._db, left, at)
         tell_given_back(credit_count)
         self._db.execute(FORGET, (at - DAY_MS,))
+        self._db.execute(FORGET_KEPT, (at - KEPT_MS,))
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
@@ -263,5 +295,5 @@ def _outcome(
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
     """Return what undoes one of a batch: of one credit each, or as `debit` told it."""
-    account, delta, _, key, month = (*taken, None, None)[:5]
-    return Reversal(account, -delta, key, None if key is None else month)
+    account, delta, _, key, month, once = (*taken, None, None, None)[:6]
+    return Reversal(account, -delta, key, None if key is None else month, once=once)

@@ -86,6 +86,8 @@ class PostgresCreditBook:
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each or none, first come first served, in one commit."""
+        if debits and debits[0].once is not None:
+            return self._batches.debit_once(debits, at)
         return self._batches.debit(debits, at)
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:

@@ -17,6 +17,10 @@ USE_UP: Final = """
 UPDATE proof SET used_at = ?3
  WHERE purpose = ?1 AND subject = ?2 AND used_at IS NULL AND made_at >= ?4
 """
+HOLDS: Final = """
+SELECT count(*) FROM proof
+ WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
+"""
 # The text of an e-mail that is still there is made of its proof.
 PURGE_PROOFS: Final = """
 DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
@@ -50,6 +54,10 @@ class SqlProofRows(Table[ProofId, EmailProof]):
     def delete(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof about *subject*."""
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
+
+    def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
+        """Say whether another than *subject* may have the address *email* again, by an undo."""
+        return bool(self._db.execute(HOLDS, (email, subject, at)).get)
 
 
 class SqlEmailRows(Table[EmailId, Draft]):

@@ -23,6 +23,11 @@ from mintscope.edges.storage.sql.money.credit_statements import (
 COLUMNS: Final = "minute.account, minute.credits, minute.api_key, minute.month, minute.id"
 REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 
+# Answers that were paid for, by their names: see KEPT_MS.
+UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
+REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
+FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE at < ?"
+
 CLEAR_EVERY_MS: Final = 1_000  # where no commit of streams takes it along
 LEFT_MAX: Final = 1_000  # given back in one transaction
 
@@ -59,16 +64,20 @@ class SentMinutes:
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
     """Give back what each says, in the transaction under way; return how many credits.
 
-    What was taken for a minute is given back by who removes its row.  Rows are locked in the order
+    What was taken for a minute, or for an answer with a name, is given back by who removes its row.
+    Rows are locked in the order
     in which debits lock them: accounts by their numbers, then minutes.
     """
     left = sorted(reversals, key=lambda each: each.account)
-    if any(each.minute is not None for each in left):
+    if any(each.minute is not None or each.once is not None for each in left):
         found = []
         for each in left:
             db.execute(LOCKED_BALANCE, (each.account,))
-            if each.minute is None or db.execute(REMOVE, (each.minute,)).get is not None:
-                found.append(each)
+            if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
+                continue
+            if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
+                continue  # the answer was given to another request of its name
+            found.append(each)
         left = found
     db.executemany(REVERSE, reversal_values(left, at))
     return sum(each.credit_count for each in left)

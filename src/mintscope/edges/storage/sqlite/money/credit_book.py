@@ -17,6 +17,7 @@ from mintscope.base.errors import UnusableStore
 from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.base.time import Month, month_of
 from mintscope.core.credits.debit import (
+    KEPT_MS,
     CapReached,
     Debit,
     Debited,
@@ -46,7 +47,13 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     SUMMARY,
     one_by_one,
 )
-from mintscope.edges.storage.sql.money.minutes import reverse, tell_given_back
+from mintscope.edges.storage.sql.money.minutes import (
+    FORGET_KEPT,
+    REPEAT,
+    UNKEEP,
+    reverse,
+    tell_given_back,
+)
 from mintscope.edges.storage.sqlite.connection import open_store, snapshot, transaction
 from mintscope.edges.storage.sqlite.money.minutes import MinutesUnderWay
 
@@ -79,6 +86,13 @@ SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
             WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))
 """
 
+# One row for the name of an answer that is not kept, or no longer; none if it is.
+KEEP: Final = """
+INSERT INTO kept_answer AS kept (name, account, at) VALUES (?1, ?2, ?3)
+    ON CONFLICT (name) DO UPDATE SET at = excluded.at, repeats = 0 WHERE kept.at < ?4
+RETURNING name
+"""
+
 # One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
 SPENT: Final = """
 SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
@@ -104,6 +118,7 @@ class CreditBook:
         self._db = open_store(path, "money")
         self._pepper = pepper
         self._minutes = MinutesUnderWay(self._db, path)
+        self._forgot_at = UnixMs(0)
         self._debit_count = 0  # since the last checkpoint
         self._debits_max = CHECKPOINT_BYTES_MAX // int(self._db.pragma("page_size"))
         self._db.wal_autocheckpoint(0)  # not in the middle of a batch
@@ -151,12 +166,34 @@ class CreditBook:
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each or none, first come first served, in one commit."""
+        if debits and debits[0].once is not None:
+            return self._debit_named(debits, at)
         self._clear_minutes_if_due(at)
         with transaction(self._db):
             outcomes = self._debit_each(debits, at)
         self._debit_count += len(debits)
         self._checkpoint(self._debits_max)
         return outcomes
+
+    def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do what `debit` does; take nothing for an answer that is kept by its name already."""
+        self._clear_minutes_if_due(at)
+        month, outcomes = month_of(at), list[DebitOutcome]()
+        with transaction(self._db):
+            for each in debits:
+                outcomes.append(self._debit_once(each, at, month))
+        self._debit_count += len(debits)
+        self._checkpoint(self._debits_max)
+        return outcomes
+
+    def _debit_once(self, debit: Debit, at: UnixMs, month: Month) -> DebitOutcome:
+        if self._db.execute(KEEP, (debit.once, debit.account, at, at - KEPT_MS)).get is None:
+            self._db.execute(REPEAT, (debit.once,))
+            return Debited(debit, self.balance(debit.account), month, is_repeat=True)
+        (outcome,) = self._debit([debit], at, month)
+        if not isinstance(outcome, Debited):
+            self._db.execute(UNKEEP, (debit.once,))
+        return outcome
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Do what `debit` does, and note the minutes that begin, in the same commit."""
@@ -239,6 +276,9 @@ class CreditBook:
         if self._minutes.sent.numbers:
             self._clear_minutes(at)
         self._give_back_left(at)
+        if abs(at - self._forgot_at) >= KEPT_MS:
+            self._forgot_at = at
+            self._db.execute(FORGET_KEPT, (at - KEPT_MS,))
         self._checkpoint(CHECKPOINT_DEBITS)
 
     def _clear_minutes_if_due(self, at: UnixMs) -> None:

@@ -1,0 +1,196 @@
+"""An account that a thief was in is its owner's again, with all that the owner had in it."""
+
+import re
+
+import httpx
+import pytest
+
+from mintscope.base.time import DAY_MS, MINUTE_MS
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.people.session import Session
+from support.scenes.people.takeover import (
+    OWN_WALLET,
+    THEIR_WALLET,
+    Belongings,
+    break_in,
+    expect_the_owners_alone,
+    move_in,
+    session_of,
+)
+from support.scenes.people.web_person import ALICE, MALLORY, Person, tags, where, words
+from support.scenes.service import bearer
+from support.scenes.website import HERE, PASSWORD, Website
+
+OTHER_PASSWORD = "another good password"
+SECOND = "mallory@second.example"
+
+
+async def undo_in(site: Website, email: str, text: str) -> str:
+    """Return the path of the undo in the newest e-mail to *email* that says *text*."""
+    assert site.accounts.mailbox is not None
+    for posted in await site.accounts.mailbox.recent(limit=100):
+        if posted.email.recipient == email and text in posted.email.text:
+            found = re.search(re.escape(site.origin) + r"(/undo-email/\S+)", posted.email.text)
+            assert found, posted.email.text
+            return found[1]
+    raise AssertionError(text)
+
+
+async def status(person: Person, key: str) -> int:
+    return (await person.client.get("/v1/me", headers=bearer(key))).status_code
+
+
+@pytest.fixture
+async def found(site: Website, alice: Person) -> Belongings:
+    """What Alice has; the thief comes in a minute later."""
+    site.clock.advance(6 * MINUTE_MS)
+    await alice.send("/settings/account/verify")
+    assert "verified" in where(await alice.send(await site.link(ALICE)))
+    belongings = await move_in(site, ALICE)
+    site.clock.advance(MINUTE_MS)
+    return belongings
+
+
+async def change_address(site: Website, session: Session, email: str) -> None:
+    """Let the person in *session* have another address for the account."""
+    site.clock.advance(6 * MINUTE_MS)
+    assert await site.accounts.addresses.request(session, EmailAddress(email))
+    assert await site.accounts.addresses.confirm(
+        session, (await site.link(email)).rpartition("/")[2]
+    )
+
+
+async def take_back(site: Website, undo: str) -> list[str]:
+    """Open the undo as its owner, choose another password; return what the page says was ended."""
+    async with Person(site, address="198.51.100.2") as owner:
+        assert ALICE in words(await owner.open(undo))
+        answer = await owner.send(undo, {"sure": "yes"})
+        assert "The account is yours again" in words(answer)
+        (reset,) = [each["href"] for _, each in tags(answer) if "/reset/" in each.get("href", "")]
+        assert where(await owner.send(reset, {"password": OTHER_PASSWORD})).startswith("/sign-in")
+        assert where(await owner.sign_in(ALICE, OTHER_PASSWORD)) == "/"
+        assert f"{ALICE} Verified" in words(await owner.open("/settings/account"))
+        return ended_by(answer)
+
+
+def ended_by(answer: httpx.Response) -> list[str]:
+    """Return what a page says was ended."""
+    told = answer.text.partition("These were ended:")[2].partition("</ul>")[0]
+    return re.findall(r"<li>([^<]*)</li>", told)
+
+
+EVERYTHING = [
+    "2 sessions.",
+    "One API key.",
+    "One second factor.",
+    "One linked wallet.",
+    "One alert rule.",
+    "The webhook of one alert rule, whose address was changed.",
+    "One cap of an API key is as it was before.",
+]
+
+
+@pytest.mark.parametrize("way", ["address", "key"])
+async def test_an_undo_ends_all_that_a_thief_made_and_changed(
+    site: Website, alice: Person, found: Belongings, way: str
+) -> None:
+    thief = await session_of(site, ALICE)
+    key = await break_in(site, thief, found)
+    undo = await undo_in(site, ALICE, "new API key")
+    if way == "address":
+        await change_address(site, thief, MALLORY)
+        undo = await undo_in(site, ALICE, "another e-mail address")
+
+    ended = await take_back(site, undo)
+
+    assert ended[1:] == EVERYTHING[1:]
+    expect_the_owners_alone(site)
+    assert await status(alice, found.key) == 200
+    assert await status(alice, key) == 401
+    async with Person(site, address="198.51.100.9") as mallory:
+        for email in (ALICE, MALLORY):
+            assert (await mallory.sign_in(email)).status_code == 422
+
+
+async def test_a_wallet_that_an_api_key_linked_is_announced_and_undone(
+    site: Website, found: Belongings
+) -> None:
+    holder = await site.accounts.keys.find(found.key)
+    assert holder is not None
+    await site.accounts.wallets.link(holder, THEIR_WALLET)
+
+    await take_back(site, await undo_in(site, ALICE, THEIR_WALLET))
+
+    assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+
+
+async def test_a_thief_cannot_undo_the_undo_of_the_owner(site: Website, found: Belongings) -> None:
+    thief = await session_of(site, ALICE)
+    await change_address(site, thief, MALLORY)
+    undo = await undo_in(site, ALICE, "another e-mail address")
+    site.clock.advance(MINUTE_MS)
+    await break_in(site, thief, found)
+    theirs = await undo_in(site, MALLORY, "new API key")
+    async with Person(site, address="198.51.100.9") as mallory:
+        assert "The account is yours again" in words(await mallory.send(theirs, {"sure": "yes"}))
+
+    await take_back(site, undo)
+
+    expect_the_owners_alone(site)
+    async with Person(site, address="198.51.100.9") as mallory:
+        assert (await mallory.open(theirs)).status_code == 404
+
+
+@pytest.mark.usefixtures("found")
+async def test_the_old_address_is_held_for_as_long_as_an_undo_is_good(site: Website) -> None:
+    await change_address(site, await session_of(site, ALICE), MALLORY)
+    async with Person(site, address="198.51.100.9") as other:
+        taken = await other.sign_up(ALICE)
+        assert taken.status_code == 422
+        assert "There is an account" in words(taken)
+        await other.sign_up(SECOND)
+        told = await other.send("/settings/account/email", {"email": ALICE})
+        assert "There is an account" in words(told)
+        site.clock.advance(7 * DAY_MS)
+    async with Person(site, address="198.51.100.10") as other:
+        assert where(await other.sign_up(ALICE)).startswith("/")
+
+
+async def test_a_reset_ends_what_was_made_if_someone_else_was_there(
+    site: Website, found: Belongings
+) -> None:
+    site.clock.advance(8 * DAY_MS)
+    key = await break_in(site, await session_of(site, ALICE), found)
+    await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
+    reset = await site.link(ALICE)
+    async with Person(site, address="198.51.100.2") as owner:
+        form = {"password": OTHER_PASSWORD, "taken": "yes"}
+        answer = await owner.send(reset, form)
+        assert "The account is yours again" in words(answer)
+        assert ended_by(answer)[1:] == EVERYTHING[1:]
+        assert where(await owner.sign_in(ALICE, OTHER_PASSWORD)) == "/"
+        assert await status(owner, found.key) == 200
+        assert await status(owner, key) == 401
+    expect_the_owners_alone(site)
+
+
+async def test_a_reset_of_a_forgotten_password_ends_sessions_alone(
+    site: Website, alice: Person, found: Belongings
+) -> None:
+    await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
+    reset = await site.link(ALICE)
+    assert where(await alice.send(reset, {"password": OTHER_PASSWORD})).startswith("/sign-in")
+    assert await status(alice, found.key) == 200
+    assert site.rows("SELECT count(*) FROM signal") == [(2,)]
+
+
+async def test_another_address_takes_a_fresh_sign_in(site: Website, alice: Person) -> None:
+    session = await session_of(site, ALICE)
+    site.clock.advance(6 * MINUTE_MS)
+    assert await site.accounts.addresses.request(session, EmailAddress(MALLORY))
+    link = await site.link(MALLORY)
+    site.clock.advance(11 * MINUTE_MS)
+
+    assert where(await alice.send(link)).startswith("/prove")
+    await alice.send("/prove", {"password": PASSWORD})
+    assert "address-changed" in where(await alice.send(link))

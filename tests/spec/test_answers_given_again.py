@@ -1,0 +1,225 @@
+"""With its Idempotency-Key a paid answer is given again for ten minutes, for no second credit."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mintscope.base.clock import ManualClock
+from mintscope.core.accounts.holdings.account_credits import Deposited
+from mintscope.core.accounts.user import UserId
+from mintscope.edges.server.protocol.bounds import Bounds
+from support.processes.served import Served, served
+from support.scenes.conversations import (
+    ROUTES,
+    add_swap,
+    half_close,
+    reset,
+    standing_still,
+    until_seen,
+    written,
+)
+from support.scenes.people.agent import Agent
+from support.scenes.service import NOW, Service, running_service
+
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
+CONVERSATIONS = 10_000 if FULL else 120
+KEY, OTHER_KEY = "k" * 24, "o" * 24
+MINUTE_MS = 60_000
+AT_ONCE = 8
+ABREAST = 6  # of up to four requests: the limit admits 30 in a minute
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Service]:
+    async with running_service(tmp_path) as service:
+        add_swap(service)
+        yield service
+
+
+@pytest.fixture
+async def server(shop: Service) -> AsyncIterator[Served]:
+    async with served(shop.app, Bounds(pause_s=0.0), clock=shop.clock) as server:
+        yield server
+
+
+async def answered(
+    server: Served, route: str, token: str, key: str | None = KEY
+) -> tuple[dict[str, str], bytes]:
+    """Return headers and body of an answer; the body without what names the answer itself."""
+    async with server.connection() as client:
+        await client.send(written(route, token, key=key))
+        status, headers, body = await client.answer()
+    assert status == 200, body
+    return headers, body.partition(b',"meta":')[0]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_the_same_key_takes_one_credit_and_another_key_another(
+    shop: Service, server: Served, route: str
+) -> None:
+    token = await shop.issue(10)
+    first = await answered(server, route, token)
+    again = await answered(server, route, token)
+
+    assert again[1] == first[1]
+    assert "idempotent-replayed" not in first[0]
+    assert again[0]["idempotent-replayed"] == "true"
+    assert again[0]["x-credits-remaining"] == first[0]["x-credits-remaining"] == "9"
+    assert await shop.left(token) == 9
+    await answered(server, route, token, OTHER_KEY)
+    await answered(server, route, token, None)
+    assert await shop.left(token) == 7
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_it_is_given_again_though_the_data_have_changed(
+    shop: Service, server: Served, route: str
+) -> None:
+    token = await shop.issue(10)
+    first = await answered(server, route, token)
+    shop.reports.body = b'{"token":"changed"}'
+    shop.clock.advance(9 * MINUTE_MS)
+
+    assert (await answered(server, route, token))[1] == first[1]
+    assert await shop.left(token) == 9
+
+
+async def test_after_ten_minutes_it_costs_a_credit_again(shop: Service, server: Served) -> None:
+    token = await shop.issue(10)
+    await answered(server, "report", token)
+    shop.clock.advance(10 * MINUTE_MS + 1)
+
+    assert "idempotent-replayed" not in (await answered(server, "report", token))[0]
+    assert await shop.left(token) == 8
+
+
+async def test_the_last_credit_buys_an_answer_that_is_given_again(
+    shop: Service, server: Served
+) -> None:
+    token = await shop.issue(1)
+    first = await answered(server, "report at once", token)
+
+    assert (await answered(server, "report at once", token))[1] == first[1]
+
+
+async def test_a_key_is_of_one_request_and_of_one_account(shop: Service, server: Served) -> None:
+    token, other = await shop.issue(10), await shop.issue(10)
+    for route in ("report at once", "report", "candles"):
+        await answered(server, route, token)
+    await answered(server, "report", other)
+
+    assert await shop.left(token) == 7
+    assert await shop.left(other) == 9
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_many_at_once_take_one_credit(shop: Service, server: Served, route: str) -> None:
+    token = await shop.issue(10)
+    found = await asyncio.gather(*(answered(server, route, token) for _ in range(AT_ONCE)))
+
+    assert len({body for _, body in found}) == 1
+    assert await shop.left(token) == 9
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_another_replica_takes_no_second_credit(
+    tmp_path: Path, shop: Service, server: Served, route: str
+) -> None:
+    """The replica is gone that gave the answer; its store is not."""
+    token = await shop.issue(10)
+    await answered(server, route, token)
+    async with (
+        running_service(tmp_path, clock=shop.clock) as replica,
+        served(replica.app, Bounds(pause_s=0.0), clock=shop.clock) as other,
+    ):
+        add_swap(replica)
+        headers, _ = await answered(other, route, token)
+        assert await replica.left(token) == 9
+
+    assert headers["idempotent-replayed"] == "true"
+
+
+async def test_what_was_given_back_is_taken_again(shop: Service, server: Served) -> None:
+    token = await shop.issue(10)
+    async with server.connection() as client, standing_still(shop) as store:
+        await client.send(written("batch", token, key=KEY))
+        await store.until_taken()
+        await until_seen(server, 5)
+        await reset(client)
+        await until_seen(server, 20)
+    await shop.ledger.expect_writable()
+    await asyncio.sleep(0.1)
+    assert await shop.left(token) == 10
+
+    assert "idempotent-replayed" not in (await answered(server, "batch", token))[0]
+    assert await shop.left(token) == 9
+
+
+async def test_an_api_key_spends_once_too(shop: Service, server: Served) -> None:
+    key = await Agent(shop).key()
+    ((user_id,),) = shop.accounts.rows('SELECT id FROM "user"')
+    bought = await shop.ledger.find(await shop.issue(10))
+    assert bought is not None
+    holdings = shop.accounts.built.credits
+    assert isinstance(await holdings.deposit(UserId(user_id), bought, None, None), Deposited)
+    for _ in range(3):
+        await answered(server, "candles", key)
+
+    assert shop.accounts.rows("SELECT sum(credits) FROM key_month") == [(1,)]
+
+
+async def broken_at(server: Served, request: bytes, random: Random) -> None:
+    """Begin a conversation, and break it somewhere: in the request, before or in the answer."""
+    async with server.connection() as client:
+        whole = random.random() < 0.8
+        await client.send(request if whole else request[: random.randrange(len(request))])
+        if random.random() < 0.5:
+            with suppress(TimeoutError, ConnectionError):
+                await asyncio.wait_for(client.reader.read(random.randrange(1, 200)), 0.02)
+        if random.random() < 0.3:
+            with suppress(OSError):
+                await half_close(client)
+        await reset(client)
+
+
+@pytest.mark.timeout(1_800)
+@pytest.mark.storm
+async def test_of_broken_conversations_each_answer_is_paid_for_once(tmp_path: Path) -> None:
+    """Each is broken up to three times, at either of two replicas, and answered in the end."""
+    random, limit_clock = Random(7), ManualClock(NOW)
+    async with AsyncExitStack() as stack:
+        replicas = []
+        clock = ManualClock(NOW)
+        for _ in range(2):
+            service = await stack.enter_async_context(
+                running_service(tmp_path, clock=clock, limit_clock=limit_clock)
+            )
+            add_swap(service)
+            served_here = served(service.app, Bounds(pause_s=0.0), clock=clock)
+            replicas.append((service, await stack.enter_async_context(served_here)))
+        first = replicas[0][0]
+        token = await first.issue(CONVERSATIONS + 1_000)
+
+        async def converse(number: int) -> None:
+            own, route = Random(number), list(ROUTES)[number % len(ROUTES)]
+            request = written(route, token, key=f"conversation-{number:016}")
+            for _ in range(own.randrange(1, 4)):
+                await broken_at(own.choice(replicas)[1], request, own)
+            last = own.choice(replicas)[1]
+            await answered(last, route, token, f"conversation-{number:016}")
+
+        for begin in range(0, CONVERSATIONS, ABREAST):
+            limit_clock.advance(MINUTE_MS)
+            clock.advance(random.randrange(100))
+            numbers = range(begin, min(begin + ABREAST, CONVERSATIONS))
+            await asyncio.gather(*(converse(number) for number in numbers))
+        for service, _ in replicas:
+            await service.ledger.expect_writable()
+        await asyncio.sleep(0.2)
+
+        assert await first.left(token) == 1_000

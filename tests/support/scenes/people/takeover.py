@@ -1,0 +1,99 @@
+"""An account with everything in it, and what a thief with its password makes and changes there."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mintscope.base.primitives import Mint, Wallet
+from mintscope.base.solana import WSOL
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.factors.rows import NewPasskey
+from mintscope.core.accounts.holdings.wallets import LinkDenied
+from mintscope.core.accounts.keys.api_key import KeyId
+from mintscope.core.accounts.keys.scope import OPEN_SCOPES
+from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.signals.signal import Signal, SignalId, SignalRule
+from mintscope.core.accounts.user import UserId
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import SignalKind
+from support.scenes.website import HERE, PASSWORD, Website
+
+OWN_CAP: Final = 100
+OWN_WALLET: Final = Wallet("1" * 32)
+THEIR_WALLET: Final = Wallet("2" * 32)
+OWN_HOOK: Final = "https://owner.example/"
+THEIR_HOOK: Final = "https://thief.example/"
+RULE: Final = SignalRule(
+    name="up",
+    mint=Mint(WSOL),
+    field=Field("price.usd"),
+    kind=SignalKind.ABOVE,
+    level=100.0,
+    margin=0.0,
+    webhook_url=OWN_HOOK,
+)
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """A key, its id, an alert whose webhook goes on, and another whose webhook may be changed."""
+
+    key: str
+    key_id: KeyId
+    alerts: tuple[SignalId, SignalId]
+
+
+async def session_of(site: Website, email: str) -> Session:
+    """Return a new session of the person with *email*, who has no second factor."""
+    people = site.accounts.people
+    session = await people.session(await people.sign_in(EmailAddress(email), PASSWORD, HERE))
+    assert session is not None
+    return session
+
+
+async def move_in(site: Website, email: str) -> Belongings:
+    """Let the owner have a key with a cap, a wallet, and two alerts."""
+    session = await session_of(site, email)
+    key, key_id = await _make_key(site, session, OWN_WALLET)
+    assert await site.accounts.keys.cap(session, key_id, OWN_CAP)
+    alerts = [await _alert(site, session.user.user_id, OWN_HOOK) for _ in range(2)]
+    return Belongings(key, key_id, (alerts[0], alerts[1]))
+
+
+async def break_in(site: Website, session: Session, found: Belongings) -> str:
+    """Let the thief in *session* make and change all there is; return the key that was made."""
+    assert await site.accounts.keys.cap(session, found.key_id, None)
+    user_id = session.user.user_id
+    changed = await site.accounts.signals.change(
+        user_id, found.alerts[1], lambda rule: replace(rule, webhook_url=THEIR_HOOK)
+    )
+    assert isinstance(changed, Signal)
+    await _alert(site, user_id, THEIR_HOOK)
+    new = NewPasskey(credential_id=b"c", public_key=b"k", sign_count=0, name="phone of the thief")
+    now = site.clock.now()
+    await site.accounts.people.store.transact(lambda rows: rows.passkeys.insert(user_id, new, now))
+    return (await _make_key(site, session, THEIR_WALLET))[0]
+
+
+async def _make_key(site: Website, session: Session, wallet: Wallet) -> tuple[str, KeyId]:
+    """Make a key, and link a wallet with it."""
+    accounts = site.accounts
+    issued = await accounts.keys.create(session, name="bot", scopes=OPEN_SCOPES, lifetime_ms=None)
+    holder = await accounts.keys.find(issued.api_key)
+    assert holder is not None
+    assert not isinstance(await accounts.wallets.link(holder, wallet), LinkDenied)
+    return issued.api_key, issued.line.key_id
+
+
+async def _alert(site: Website, user_id: UserId, hook: str) -> SignalId:
+    made = await site.accounts.signals.make(user_id, replace(RULE, webhook_url=hook))
+    assert isinstance(made, Signal)
+    return made.signal_id
+
+
+def expect_the_owners_alone(site: Website) -> None:
+    """Expect that of all that was made and changed nothing but the owner's is left."""
+    assert site.rows("SELECT name FROM passkey") == []
+    assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+    caps = site.rows("SELECT month_credits_max FROM api_key WHERE revoked_at IS NULL")
+    assert caps == [(OWN_CAP,)]
+    assert site.rows("SELECT webhook_url FROM signal ORDER BY id") == [(OWN_HOOK,), (None,)]
