@@ -17,6 +17,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -38,6 +39,7 @@ SOURCES: Final = ("rpc", "geyser")
 MB: Final = 1_000_000
 WARM_UP_S: Final = 45.0  # until what is kept of a stream has its size
 PAUSE_S: Final = 0.005
+PARTS: Final = 4  # of a run: what memory was in the first one is compared with the last
 LOOK_EVERY_S: Final = 0.2
 LIST_EVERY_S: Final = 0.05
 TICKS_A_SECOND: Final = 100
@@ -50,6 +52,7 @@ class Watched:
     """What was seen of a run."""
 
     behind: list[float] = field(default_factory=list)
+    memory_mb: list[float] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)
     listed: list[Seen] = field(default_factory=list)
 
@@ -122,7 +125,7 @@ def _figures(
 ) -> tuple[str, list[str]]:
     """Watch for so long; return the figures, and the goals that were missed."""
     begin_s, before_s = time.monotonic(), cpu_s(place.ingest_pid)
-    memory, disk = memory_mb(place.ingest_pid), disk_bytes(place.folder)
+    disk = disk_bytes(place.folder)
     start = _ingested(place.metrics_port)
     watched = _watch(place, answers, lists, minutes * MINUTE_S)
     took_s = time.monotonic() - begin_s
@@ -130,7 +133,9 @@ def _figures(
     confirmed = confirmed_at(place.chain_port)
     late, listed = late_ms(confirmed, watched.seen), late_ms(confirmed, watched.listed)
     core = (cpu_s(place.ingest_pid) - before_s) / took_s
-    memory_after = memory_mb(place.ingest_pid)
+    # It rises with a burst and falls again: of a moment each, the difference would be chance.
+    part = len(watched.memory_mb) // PARTS
+    memory, memory_after = median(watched.memory_mb[:part]), median(watched.memory_mb[-part:])
     figures = (
         f"behind {_percentiles(watched.behind)} blocks;"
         f" block -> answer {_percentiles(late)} ms; block -> list {_percentiles(listed)} ms;"
@@ -163,6 +168,7 @@ def _watch(
             look_s = now_s + LOOK_EVERY_S
             head = asked_of_node(place.chain_port, "bench_head")
             watched.behind.append(head - _ingested(place.metrics_port))
+            watched.memory_mb.append(memory_mb(place.ingest_pid))
         if now_s >= list_s:
             list_s = now_s + LIST_EVERY_S
             _note(next(lists), watched.listed)
@@ -211,7 +217,9 @@ def _p99(values: list[float]) -> float:
 
 def _ingested(port: int) -> float:
     """Return the slot that ingest has come to."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    # This one alone: all of them take tens of milliseconds of the process that is measured.
+    url = f"http://127.0.0.1:{port}/metrics?name[]=mintscope_ingest_slot"
+    with urllib.request.urlopen(url, timeout=30) as answer:
         slot = SLOT.search(answer.read().decode())
     return float(slot[1]) if slot else 0.0
 

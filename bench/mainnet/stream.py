@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
@@ -16,20 +16,25 @@ from mintscope.devchain.stream.protobuf import to_protobuf
 
 Request = geyser_pb2.SubscribeRequest
 Update = geyser_pb2.SubscribeUpdate
-Context = grpc.aio.ServicerContext[Request, Update]
+Context = grpc.aio.ServicerContext[Request, bytes]
+
+# Of the wire format of protobuf: a field with its length, and a byte that another follows.
+LENGTH_DELIMITED: Final = 2
+MORE: Final = 0x80
 
 
 class Stream:
-    """What all blocks share is made once."""
+    """What all blocks share is made once, as the bytes that are sent.
+
+    To make them for each block would take half a core of a machine that ingest is measured on.
+    """
 
     def __init__(self, chain: Chain, delay_s: float) -> None:
         self._chain = chain
         self._delay_s = delay_s
-        self._calm, self._busy = _infos(chain.calm), _infos(chain.busy)
+        self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
 
-    async def subscribe(
-        self, requests: AsyncIterator[Request], _: Context
-    ) -> AsyncIterator[Update]:
+    async def subscribe(self, requests: AsyncIterator[Request], _: Context) -> AsyncIterator[bytes]:
         """Yield each slot from what the request names, or the head, a way's delay after it."""
         request = await anext(requests)
         (name,) = request.blocks
@@ -44,26 +49,57 @@ class Stream:
                 final = Slot(final + 1)
                 continue
             yield _status(slot, geyser_pb2.SLOT_CREATED_BANK)
-            yield Update(filters=[name], block=self._block(slot))
+            yield _update_of(name, self._block(slot))
             self._chain.note_sent(slot)
             yield _status(slot, geyser_pb2.SLOT_CONFIRMED)
             slot = Slot(slot + 1)
 
-    def _block(self, slot: Slot) -> geyser_pb2.SubscribeUpdateBlock:
+    def _block(self, slot: Slot) -> bytes:
         shared = self._busy if self._chain.is_busy(slot) else self._calm
         newcomer = self._chain.newcomer(slot)
-        new = [_info(json.loads(newcomer), len(shared))] if newcomer else []
+        new = [_info(json.loads(newcomer), shared.count)] if newcomer else []
         block = geyser_pb2.SubscribeUpdateBlock(
             slot=slot,
             blockhash=f"h{slot}",
             parent_slot=slot - 1,
             parent_blockhash=f"h{slot - 1}",
-            transactions=[*shared, *new],
+            transactions=new,
             executed_transaction_count=len(self._chain.transactions(slot)) + len(new),
         )
         block.block_time.timestamp = self._chain.block_time(slot)
         block.block_height.block_height = slot - FIRST
-        return block
+        # Of one message in two parts a reader makes one, with the transactions of both.
+        return shared.sent + block.SerializeToString()
+
+
+class Shared:
+    """The transactions that are in each block of one kind, as they are sent."""
+
+    def __init__(self, transactions: Sequence[Entry]) -> None:
+        infos = _infos(transactions)
+        self.count = len(infos)
+        self.sent = geyser_pb2.SubscribeUpdateBlock(transactions=infos).SerializeToString()
+
+
+def _update_of(name: str, block: bytes) -> bytes:
+    """Return the update that brings *block*, which is encoded."""
+    field = Update.DESCRIPTOR.fields_by_name["block"].number
+    return b"".join(
+        (
+            Update(filters=[name]).SerializeToString(),
+            _varint(field << 3 | LENGTH_DELIMITED),
+            _varint(len(block)),
+            block,
+        )
+    )
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value >= MORE:
+        groups.append(value % MORE | MORE)
+        value //= MORE
+    return bytes((*groups, value))
 
 
 def _infos(transactions: Sequence[Entry]) -> list[geyser_pb2.SubscribeUpdateTransactionInfo]:
@@ -84,8 +120,9 @@ def _touches(entry: Entry) -> bool:
     return any({SPL, SPL_2022} & set(addresses) for addresses in named)
 
 
-def _status(slot: Slot, status: geyser_pb2.SlotStatus) -> Update:
-    return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status))
+def _status(slot: Slot, status: geyser_pb2.SlotStatus) -> bytes:
+    update = Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status))
+    return update.SerializeToString()
 
 
 @asynccontextmanager
@@ -96,7 +133,7 @@ async def stream(chain: Chain, port: int, delay_s: float) -> AsyncIterator[None]
         "Subscribe": grpc.stream_stream_rpc_method_handler(
             Stream(chain, delay_s).subscribe,
             request_deserializer=Request.FromString,
-            response_serializer=Update.SerializeToString,
+            response_serializer=None,  # they are encoded
         )
     }
     server.add_generic_rpc_handlers(
