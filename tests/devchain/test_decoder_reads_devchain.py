@@ -24,7 +24,9 @@ def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
             [msgspec.Raw(msgspec.json.encode(entry)) for entry in chain.entries(block)]
         )
 
-        assert list(decoded.swaps) == list(intended(chain, slot))
+        # What a swap left in its pool is known from balances alone, which no intention names.
+        found = [swap._replace(in_left=None, out_left=None) for swap in decoded.swaps]
+        assert found == list(intended(chain, slot))
         assert not decoded.quarantined
         venues |= {swap.program for swap in decoded.swaps}
     assert venues == set(Venue)

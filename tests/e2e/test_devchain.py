@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 
 import httpx
@@ -154,7 +155,7 @@ async def test_a_poller_follows_it_through_a_fork() -> None:
 
     async def wait(seconds: float) -> None:
         """Let time pass on the chain instead of here."""
-        clock.advance(int(seconds * 1_000))
+        clock.advance(ceil(seconds * 1_000))
         chain.tick()
 
     followed: list[Block] = []
@@ -162,7 +163,9 @@ async def test_a_poller_follows_it_through_a_fork() -> None:
     forks_at, ends_at = len(chain.blockstore.slots) + 20, len(chain.blockstore.slots) + 60
     transport = httpx.ASGITransport(chain.app)
     async with Rpc(Endpoint(url="http://devchain/"), clock=clock, transport=transport) as rpc:
-        poller = Poller(rpc, Polling(start="first"), clock=clock, sleep=wait)
+        # Each wait makes a slot here: waits beside each other would make several for each block.
+        polling = Polling(start="first", asks_ahead=False)
+        poller = Poller(rpc, polling, clock=clock, sleep=wait)
         async with aclosing(poller.updates(None)) as updates:
             async for update in updates:
                 if not isinstance(update, Block):

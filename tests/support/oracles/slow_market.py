@@ -115,6 +115,6 @@ def candles(blocks: Sequence[Block], mints: Sequence[str]) -> dict[tuple[str, st
         if prices:
             ends = (prices[0], max(prices), min(prices), prices[-1])
             found[key] = (*ends, buys, sells, len(prices))
-        elif key[1] == "m1" and buys + sells:
+        elif buys + sells:
             found[key] = (None, None, None, None, buys, sells, 0)
     return found

@@ -10,8 +10,7 @@ MAKE: Final = (
     "Makes an alert rule over one number of a token's report, looked at after every slot in which"
     " the token is traded. It fires once when the number crosses its level, or is so many percent"
     " from the lowest or highest of its window; the first look fires nothing. With"
-    " candles=closed it is looked at as each minute ends, without the candles that are open then: a"
-    " price is the close of that minute, and no value changes later. Webhooks are signed"
+    " candles=closed it is looked at as each minute ends, without open candles. Webhooks are signed"
     " as Standard Webhooks says, with webhookSecret, shown only here; they are tried again for 24"
     " hours. An account may hold 20. Costs nothing."
 )
