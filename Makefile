@@ -18,7 +18,7 @@ PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
 CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
 CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
-.PHONY: help setup demo quick test check bench mainnet market cluster storm prove fuzz mutation report protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet market cluster storm prove fuzz mutation report audit sbom protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -57,6 +57,12 @@ fuzz: $(VENV)/dev ## made-up input for everything that reads what strangers send
 
 mutation: $(VENV)/dev ## change one thing at a time in what handles money, keys and figures: a test must fail
 	@$(BIN)/python -m prove.mutation $(ARGS)
+
+audit: $(VENV)/dev ## the locks against advisories; more of them from the folder ADVISORIES (OSV's JSON)
+	@$(BIN)/python -m prove.supply.audit $(ADVISORIES)
+
+sbom: $(VENV)/dev ## build/sbom.json: what a service is made of, as CycloneDX
+	@$(BIN)/python -m prove.supply.sbom
 
 report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last found, as one page
 	@$(BIN)/python -m prove.report

@@ -3,7 +3,7 @@
 from typing import Final
 
 from prove.recipe import Recipe
-from prove.recipes import access, http, market, money, operations
+from prove.recipes import access, guard, http, market, money, operations
 
 RECIPES: Final[dict[str, Recipe]] = {
     recipe.name: recipe
@@ -13,5 +13,6 @@ RECIPES: Final[dict[str, Recipe]] = {
         *http.RECIPES,
         *market.RECIPES,
         *operations.RECIPES,
+        *guard.RECIPES,
     )
 }

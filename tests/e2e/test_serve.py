@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from solders.keypair import Keypair
 from typer.testing import CliRunner
 
 from mintscope.base.primitives import Slot, UnixMs, UnixS
@@ -327,15 +329,42 @@ def test_what_only_an_operator_can_decide_has_an_exit_code_of_its_own(
 
 
 def test_serve_ends_as_its_api_does(tmp_path: Path) -> None:
-    """With 3, which keeps a supervisor from starting it again: here money.sqlite is no database."""
-    environment = settings(tmp_path, [tmp_path / "none.jsonl"])
-    (tmp_path / "data").mkdir(mode=0o700)
-    (tmp_path / "data" / "money.sqlite").write_bytes(b"something else " * 500)
+    """With 3, which keeps a supervisor from starting it again: here nothing can be sold."""
+    file = tmp_path / "blocks.jsonl"
+    file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
+    key = Keypair.from_seed(sha256(b"a fee payer").digest())
+    environment = settings(tmp_path, [file]) | {
+        "MINTSCOPE_PAYMENTS__ENABLED": "true",
+        "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(key),
+        "MINTSCOPE_PAYMENTS__PAY_TO": str(key.pubkey()),
+    }
 
     ended = command(environment, "serve")
 
     assert ended.returncode == 3
     assert "api ended with exit code 3" in ended.stderr
+
+
+def test_money_that_was_emptied_is_refused_until_it_is_meant(tmp_path: Path) -> None:
+    """Beside its market and its pepper, for whichever process starts first."""
+    file = tmp_path / "blocks.jsonl"
+    file.write_text('{"slot": 1, "blockTime": 1700000000, "transactions": []}\n')
+    environment, folder = settings(tmp_path, [file]), tmp_path / "data"
+    with serving(environment):
+        pass
+    for path in folder.glob("money.sqlite*"):
+        path.unlink()
+
+    for half in ("serve", "api", "ingest"):
+        ended = command(environment, half)
+        assert ended.returncode == 3
+        assert "expected the money of installation" in ended.stderr
+        assert "Traceback" not in ended.stderr
+    issued = command(environment, "credits", "issue", "--credits", "1")
+    assert issued.returncode == 1
+    assert "expected the money of installation" in issued.stderr
+    assert command(environment, "ingest", "--new").returncode == 0
+    assert command(environment, "credits", "issue", "--credits", "1").returncode == 0
 
 
 def test_a_file_cut_in_half_is_named_with_its_line(tmp_path: Path) -> None:

@@ -78,6 +78,8 @@ async def test_a_token_with_every_field(listed: Service) -> None:
             "ageS": 100_000,
             "uiMultiplier": None,
             "changeSince": None,
+            "nameCleaned": False,
+            "lookAlikeOf": None,
         }
     ]
 
@@ -103,6 +105,36 @@ async def test_a_change_of_a_day_of_a_younger_token_is_since_its_first_price(
     assert (token["change"]["d1"], token["changeSince"]) == (1.0, None)
 
 
+async def test_a_look_alike_of_a_larger_token_says_so_wherever_it_is_shown(
+    listed: Service,
+) -> None:
+    market = listed.market
+    imitations = {
+        Mint("9" * 44): ("A name", "U\u200bSDC"),
+        Mint("8" * 44): ("USD \u0421oin", "C0IN"),
+        Mint("7" * 44): ("Another", "US\u216eC"),  # a Roman numeral
+        Mint("6" * 44): ("Another", "USDD"),
+    }
+    for mint, names in imitations.items():
+        await market.track(mint)
+        await market.learn(mint, facts_of(*names))
+        await market.append(100 + len(names[0]), START + 100_010, swap(mint, 2.0, 1_000_000))
+    await listed.lister.refresh()
+    found = {each["mint"]: each for each in await tokens(listed)}
+
+    assert [found[mint]["lookAlikeOf"] for mint in imitations] == [USDC, USDC, USDC, None]
+    assert [found[mint]["nameCleaned"] for mint in imitations] == [True, False, False, False]
+    assert found[USDC]["lookAlikeOf"] is None
+    path = "/v1/token/{}/metadata"
+    for mint in imitations:
+        told = (await listed.client.get(path.format(mint))).json()["data"]
+        for field in ("lookAlikeOf", "nameCleaned"):
+            assert told[field] == found[mint][field]
+        words = " ".join(told["inWords"])
+        assert (f"looks like that of {USDC}" in words) == (told["lookAlikeOf"] is not None)
+        assert ("characters that are never shown" in words) == told["nameCleaned"]
+
+
 async def test_the_multiplier_is_the_one_at_the_time_of_the_list(listed: Service) -> None:
     """The price beside it is that of a token as the mint counts them."""
     for later, begins, expected in ((1, START + 100_000, 3.0), (2, START + 100_001, 2.0)):
@@ -123,6 +155,7 @@ async def test_what_is_not_known_is_null(listed: Service) -> None:
 
     unknown = {
         *("name", "symbol", "decimals", "price", "marketCapUsd", "uiMultiplier", "changeSince"),
+        "lookAlikeOf",
     }
     assert {name for name, value in token.items() if value is None} == unknown
     assert token["change"] == {"m5": None, "h1": None, "d1": None}

@@ -34,6 +34,8 @@ async def test_a_plain_mint(service: Service) -> None:
         "uiMultiplier": None,
         "newUiMultiplier": None,
         "newUiMultiplierAt": None,
+        "nameCleaned": False,
+        "lookAlikeOf": None,
         "inWords": [
             "It is a mint of the program SPL Token.",
             "No more can be made: it has no mint authority.",
@@ -60,7 +62,9 @@ async def test_what_its_issuer_can_do_is_told_in_words(service: Service) -> None
     data = (await service.client.get(PATH)).json()["data"]
 
     assert data["name"] == "name"
+    assert data["nameCleaned"] is True
     assert data["inWords"] == [
+        "Its name or symbol holds characters that are never shown; they are left out here.",
         "It is a mint of the program Token-2022.",
         f"More can be made at any time, by {STRANGER}.",
         f"{STRANGER} can freeze accounts, so that nothing leaves them.",

@@ -151,6 +151,7 @@ def test_an_operator_reads_why_there_is_no_price() -> None:
         "NOT_A_PRICE": "the source's figure is not a price",
         "TOO_LOW": "a bundle would cost more atoms than a payment can carry",
         "CLOCK": "this machine's clock and the chain's are too far apart",
+        "OTHER_CHAIN": "payments settle on another chain than the one that is followed",
         "UNUSABLE": "the payment token or the treasury cannot be used, or could not be looked at",
     }
 

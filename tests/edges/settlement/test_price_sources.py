@@ -19,6 +19,7 @@ from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.edges.settlement.price_sources import (
     FeedPrice,
     MarketPrice,
+    OwnChain,
     SolPrice,
     TrueClock,
     UsableToken,
@@ -90,11 +91,17 @@ class FakeChain:
         self._clock = clock
         self._looks = list(looks)
         self.late_s: int | None = 1
+        self.genesis: str | None = "this chain"
 
     async def expect_usable(self, _asset: Mint | None = None) -> None:
         answer = self._looks.pop(0)
         if answer is not None:
             raise answer
+
+    async def genesis_hash(self) -> str:
+        if self.genesis is None:
+            raise ChainUnavailable("no node")
+        return self.genesis
 
     async def refresh_offer(self) -> None:
         raise NotImplementedError
@@ -120,6 +127,22 @@ async def test_a_clock_that_the_chain_contradicts_quotes_nothing() -> None:
 
     # Confirmed blocks are some seconds late; none is from the future.  A node away changes nothing.
     assert closed == [False, False, True, True, False, True, True, True, False]
+
+
+async def test_on_another_chain_nothing_is_quoted() -> None:
+    """A node away changes nothing, and neither does a log from files, which names no chain."""
+    chain, reader = FakeChain(ManualClock(NOW)), FakeLog()
+    source = OwnChain(PinnedPrice(Decimal(1)), chain, reader)
+    closed = []
+    for settled_on, followed in [
+        *(("this chain", None), ("this chain", "this chain"), (None, "this chain")),
+        *(("another", "this chain"), (None, "this chain"), ("this chain", "this chain")),
+        ("another", None),
+    ]:
+        chain.genesis, reader.genesis = settled_on, followed
+        closed.append(await source.read(NOW) is Doubt.OTHER_CHAIN)
+
+    assert closed == [False, False, False, True, True, False, False]
 
 
 async def test_a_source_that_breaks_is_told_and_is_no_price() -> None:

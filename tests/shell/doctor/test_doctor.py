@@ -342,6 +342,11 @@ def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path)
 
     assert levels(list(check_money(config))) == [Level.OK]
+    pepper.touch(mode=0o600)
+    (emptied,) = check_money(config)
+    assert emptied.level is Level.FAIL
+    assert "--new" in emptied.fix
+    pepper.unlink()
     asyncio.run(make_money(tmp_path))
     assert levels(list(check_money(config))) == [Level.FAIL]
     pepper.touch(mode=0o600)

@@ -27,6 +27,7 @@ from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.sales import app as sales_app
 from mintscope.shell.wiring.payments import expect_funds
 from mintscope.shell.wiring.selling.terms import CannotSell
+from mintscope.shell.wiring.stores import open_market
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World, config_of, selling, world_at
 from support.scenes.stores import money_in
@@ -169,6 +170,25 @@ async def test_health_names_a_treasury_that_takes_no_payment(world: World) -> No
 
             await sales.expect_open()
             with pytest.raises(ServiceUnavailable, match=r"closed in USDC: .*treasury"):
+                await sales.expect_selling()
+
+
+async def test_nothing_is_sold_on_another_chain_than_the_one_that_is_followed(
+    world: World,
+) -> None:
+    methods = world.methods
+    methods.by_name = {**methods.by_name, "getGenesisHash": lambda _: "this chain"}
+    async with listening(world.node) as url:
+        config = config_of(world, url)
+        async with open_market(config) as market:
+            await market.store.claim("another chain")
+        async with selling(config, world.clock) as sales:
+            with pytest.raises(CannotSell, match="expected a node of the chain that is followed"):
+                await sales.expect_ready()
+            await sales.expect_ready(is_restart=True)
+            with pytest.raises(PriceUnavailable):
+                await sales.payment_tokens[0].price_cache.price_list()
+            with pytest.raises(ServiceUnavailable, match="payments settle on another chain"):
                 await sales.expect_selling()
 
 

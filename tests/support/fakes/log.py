@@ -100,6 +100,7 @@ class FakeLog:
         self.seq = 0
         self.trimmed = 0
         self.follows_files = False
+        self.genesis: str | None = None
 
     async def tip(self) -> LogTip:
         self.asked += 1
@@ -183,6 +184,7 @@ class FakeLog:
             slot=slots[-1].header.slot if slots else None,
             time=slots[-1].header.time if slots else None,
             follows_files=self.follows_files,
+            genesis_hash=self.genesis,
         )
 
     def tracked_at(self, seq: int) -> frozenset[Mint]:

@@ -28,6 +28,8 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     ui_multiplier       how many tokens wallets show for one (ScaledUiAmount of Token-2022)
     change_since        when the first price was, Unix seconds, if that is younger than a day:
                         change.d1 is since then
+    name_cleaned        name or symbol held characters that are never shown
+    look_alike_of       the mint of a larger token whose symbol or name looks the same
     """
 
     mint: str
@@ -44,6 +46,8 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     age_s: int | None
     ui_multiplier: float | None = None
     change_since: int | None = None
+    name_cleaned: bool = False
+    look_alike_of: str | None = None
 
 
 class TokensPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,6 +67,8 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
     read_at      when the chain was asked, Unix seconds
     ui_multiplier   how many tokens wallets show for one; new_ui_multiplier: what takes its place,
                     at new_ui_multiplier_at, Unix seconds
+    name_cleaned    name or symbol held characters that are never shown
+    look_alike_of   the mint of a larger token whose symbol or name looks the same
     """
 
     mint: str
@@ -82,3 +88,5 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
     ui_multiplier: float | None = None
     new_ui_multiplier: float | None = None
     new_ui_multiplier_at: int | None = None
+    name_cleaned: bool = False
+    look_alike_of: str | None = None

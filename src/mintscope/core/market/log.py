@@ -205,6 +205,7 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
     follows_files   True when the market clock follows the files being replayed,
                     so that the age of the data is not measured against the wall
     final, folded   the newest slots that are final, and that candles and lists hold
+    genesis_hash    of the chain that the log is read from; None if no node has named it
     """
 
     seq: int
@@ -213,6 +214,7 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
     follows_files: bool
     final: Slot | None = None
     folded: Slot | None = None
+    genesis_hash: str | None = None
 
 
 class LogReader(Protocol):

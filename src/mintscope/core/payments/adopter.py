@@ -87,13 +87,14 @@ class Adopter:
         """Return the payment for the holder of a key that is forgotten at once."""
         verified, sold = recognised
         message_hash, payer = verified.envelope.message_hash, verified.envelope.payer
+        secrets = self.secrets.at(self.clock.now())
         key = self.entropy(GENERATED_KEY_BYTES).hex()
         return make_payment(
             verified,
             Demand(resource=sold.name, key=None, address=""),
-            paid_item(Credits(sold.credit_count), self.secrets, message_hash, key),
+            paid_item(Credits(sold.credit_count), secrets, message_hash, key),
             signature=signature,
-            key_hash=self.secrets.key_hash(key, payer),
+            key_hash=secrets.key_hash(key, payer),
             last_valid_height=LANDED_HEIGHT,
             now=self.clock.now(),
         )

@@ -1,6 +1,5 @@
 """What the client hears of a payment that has a row."""
 
-from mintscope.base.credentials import hash_credential
 from mintscope.core.payments.outcome import Outcome, Settled, Unresolved
 from mintscope.core.payments.payment import NewToken, Payment, State
 from mintscope.core.payments.protocol.refusal import Refused
@@ -31,7 +30,7 @@ def settled(payment: Payment, key: str, secrets: Secrets, *, redelivered: bool =
     """Return the answer to the holder of *key* whose *payment* is issued."""
     token = None
     if isinstance(payment.purchase, NewToken):
-        token = secrets.credit_token(payment.message_hash, key)
-        if hash_credential(token, pepper=secrets.pepper) != payment.purchase.token_hash:
+        token = secrets.token_of(payment.message_hash, key, payment.purchase.token_hash)
+        if token is None:
             raise Contradiction(f"the credit token of {payment.signature} is another: new pepper?")
     return Settled(payment=payment, token=token, redelivered=redelivered)

@@ -131,13 +131,15 @@ class Facilitator:
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
     ) -> Requirement:
         """Quote *amount* atoms for *resource*, to the holder of *key*; of the payment token."""
+        now = self.clock.now()
+        secrets = self.secrets.at(now)
         requirement = quote(
-            self.secrets.quote,
+            secrets.quote,
             terms=terms or self.terms,
             resource=resource,
             amount=amount,
-            now=self.clock.now(),
-            nonce=self.entropy(NONCE_BYTES) if key is None else self.secrets.nonce(key),
+            now=now,
+            nonce=self.entropy(NONCE_BYTES) if key is None else secrets.nonce(key),
         )
         return msgspec.structs.replace(
             requirement,
@@ -160,14 +162,8 @@ class Facilitator:
         terms = next((each for each in (self.terms, *self.also) if presented.matches(each)), None)
         if terms is None:
             return Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
-        asked = Asked(
-            terms=terms,
-            resource=demand.resource,
-            amount=presented.amount,
-            quote_key=self.secrets.quote,
-            now=self.clock.now(),
-        )
-        verified = refusal = verify(envelope, asked)
+        asked, refusal = self._verify(envelope, terms, demand, presented.amount)
+        verified = refusal
         if isinstance(refusal, Refused) and refusal.reason is RefusalReason.QUOTE_EXPIRED:
             verified = verify(envelope, replace(asked, now=None))
         if isinstance(verified, Refused):
@@ -177,13 +173,30 @@ class Facilitator:
         )
         return await self.refuse(candidate, refusal) if isinstance(refusal, Refused) else candidate
 
+    def _verify(
+        self, envelope: Envelope, terms: Terms, demand: Demand, amount: int
+    ) -> tuple[Asked, Verified | Refused]:
+        """Return what is found of a payment, and with which key its quote was compared."""
+        now = self.clock.now()
+        keys = [each.quote for each in self.secrets.in_force(now)]
+        asked = Asked(
+            terms=terms, resource=demand.resource, amount=amount, quote_key=keys[0], now=now
+        )
+        found = verify(envelope, asked)
+        for key in keys[1:]:
+            if not isinstance(found, Refused) or found.reason is not RefusalReason.QUOTE_FORGED:
+                break
+            asked = replace(asked, quote_key=key)
+            found = verify(envelope, asked)
+        return asked, found
+
     async def refuse(self, candidate: VerifiedPayment, why: Outcome) -> VerifiedPayment | Outcome:
         """Return *why*, unless the chain has the payment: then what is to be done about that."""
         found = await lost.look(
             candidate.verified.envelope.sign(self.fee_payer).signature,
             candidate.verified,
             candidate.demand.key,
-            secrets=self.secrets,
+            secrets=self.secrets.in_force(self.clock.now()),
             chain=self.chain,
         )
         if isinstance(found, Landed):
@@ -205,15 +218,15 @@ class Facilitator:
                 return await self._recall(known, envelope, candidate.demand)
             return await self._untried(candidate, trial, wanted)
         signed = envelope.sign(self.fee_payer)
-        drawn = self.entropy(GENERATED_KEY_BYTES)
-        key = candidate.demand.key or self.secrets.one_time_key(envelope.message_hash, drawn)
+        drawn, secrets = self.entropy(GENERATED_KEY_BYTES), self.secrets.at(self.clock.now())
+        key = candidate.demand.key or secrets.one_time_key(envelope.message_hash, drawn)
         pending = PendingPayment(
             payment=make_payment(
                 candidate.verified,
                 candidate.demand,
-                paid_item(wanted, self.secrets, envelope.message_hash, key),
+                paid_item(wanted, secrets, envelope.message_hash, key),
                 signature=signed.signature,
-                key_hash=self.secrets.key_hash(key, envelope.payer),
+                key_hash=secrets.key_hash(key, envelope.payer),
                 last_valid_height=trial.last_valid_height,
                 now=self.clock.now(),
             ),
@@ -242,13 +255,13 @@ class Facilitator:
         """Give a payment that has landed, and whose row was lost, its row and its answer."""
         key = candidate.demand.key
         assert key is not None  # or nothing would be proven
-        envelope = candidate.verified.envelope
+        envelope, secrets = candidate.verified.envelope, self.secrets.at(self.clock.now())
         payment = make_payment(
             candidate.verified,
             candidate.demand,
-            paid_item(wanted, self.secrets, envelope.message_hash, key),
+            paid_item(wanted, secrets, envelope.message_hash, key),
             signature=envelope.sign(self.fee_payer).signature,
-            key_hash=self.secrets.key_hash(key, envelope.payer),
+            key_hash=secrets.key_hash(key, envelope.payer),
             last_valid_height=lost.LANDED_HEIGHT,
             now=self.clock.now(),
         )

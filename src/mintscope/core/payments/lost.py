@@ -6,6 +6,7 @@ that the sender of a copy cannot know, or by the payer's wallet.  Only what no f
 is issued, once, through a row like any other.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mintscope.base.primitives import Signature, UnixMs
@@ -51,7 +52,7 @@ async def look(
     verified: Verified,
     key: str | None,
     *,
-    secrets: Secrets,
+    secrets: Sequence[Secrets],
     chain: Settlement,
 ) -> Landed | Outcome | None:
     """Return None if the chain does not know the payment *verified*, else what became of it.
@@ -81,8 +82,8 @@ def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
     return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED
 
 
-def _owns(key: str | None, verified: Verified, secrets: Secrets) -> bool:
-    return key is not None and (
-        secrets.made_key(key, verified.envelope.message_hash)
-        or secrets.nonce(key) == verified.nonce
+def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:
+    return key is not None and any(
+        each.made_key(key, verified.envelope.message_hash) or each.nonce(key) == verified.nonce
+        for each in secrets
     )

@@ -9,18 +9,27 @@ that they belong to, and a client's is named by the quote's nonce if it was sent
 """
 
 import hmac
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from mintscope.base.credentials import CredentialHash, CreditToken, make_credit_token
-from mintscope.base.primitives import Wallet
+from mintscope.base.credentials import (
+    CredentialHash,
+    CreditToken,
+    hash_credential,
+    make_credit_token,
+)
+from mintscope.base.primitives import UnixMs, Wallet
 from mintscope.base.time import DAY_MS
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.memo import NONCE_BYTES
+from mintscope.core.secrets.roots import Root, derived
 
 GENERATED_KEY_BYTES: Final = 24
 _KEY_MAC_BYTES: Final = 16
 REDELIVERY_MS: Final = DAY_MS
+EVER: Final = UnixMs(0)
+OVERLAP_MS: Final = 10 * 60 * 1000  # quotes live for two minutes, texts that wallets sign for five
 _TOKEN_ENTROPY_BYTES: Final = 28
 
 
@@ -33,6 +42,8 @@ class Secrets:
     token      derives credit tokens
     rotation   signs the texts that wallets sign
     pepper     hashes credit tokens, shared with the ledger
+    since      when these began to sign
+    newer      those that take their place one after the other, newest first
     """
 
     quote: bytes
@@ -40,10 +51,28 @@ class Secrets:
     token: bytes
     rotation: bytes
     pepper: bytes
+    since: UnixMs = EVER
+    newer: "tuple[Secrets, ...]" = ()
 
     @classmethod
-    def derive(cls, root: bytes) -> "Secrets":
-        """Derive every key from *root*, the pepper itself."""
+    def derive(cls, pepper: bytes, roots: Iterable[Root] = ()) -> "Secrets":
+        """Derive every key from *pepper* itself, and those that follow from *roots*."""
+        newer = (cls._of_root(each, pepper) for each in sorted(roots, reverse=True))
+        return replace(cls._of_pepper(pepper), newer=tuple(newer))
+
+    @classmethod
+    def _of_root(cls, root: Root, pepper: bytes) -> "Secrets":
+        return cls(
+            quote=derived(root.secret, "quotes"),
+            redeem=derived(root.secret, "receipts"),
+            token=derived(root.secret, "credentials"),
+            rotation=derived(root.secret, "sessions"),
+            pepper=pepper,
+            since=root.since,
+        )
+
+    @classmethod
+    def _of_pepper(cls, root: bytes) -> "Secrets":
         return cls(
             quote=hmac.digest(root, b"mintscope quote 1", "sha256"),
             redeem=hmac.digest(root, b"mintscope redeem 1", "sha256"),
@@ -52,13 +81,36 @@ class Secrets:
             pepper=root,
         )
 
+    def all(self) -> "tuple[Secrets, ...]":
+        """Return these and those that follow, newest first: of any of them answers may be."""
+        return (*self.newer, self)
+
+    def at(self, now: UnixMs) -> "Secrets":
+        """Return those that sign at *now*."""
+        return next((each for each in self.newer if each.since <= now), self)
+
+    def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
+        """Return those whose signatures count at *now*, first those that sign.
+
+        Those that another process may sign with already do, by its clock; and those that were
+        replaced less than OVERLAP_MS ago.
+        """
+        signing, every = self.at(now), self.all()
+        at = every.index(signing)
+        replaced = [
+            older
+            for newer, older in zip(every[at:], every[at + 1 :], strict=False)
+            if now - newer.since < OVERLAP_MS
+        ]
+        return (signing, *every[:at], *replaced)
+
     def key_hash(self, key: str, payer: Wallet) -> CredentialHash:
         """Return the only form in which a redelivery key is stored; payers do not share keys."""
         return CredentialHash(hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256"))
 
     def holds(self, key: str, payer: Wallet, key_hash: CredentialHash) -> bool:
-        """Compare in constant time."""
-        return hmac.compare_digest(self.key_hash(key, payer), key_hash)
+        """Say whether *key_hash* is of *key*, by whichever of `all`; in constant time."""
+        return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
         """Return a key for a client that has none; *drawn* is GENERATED_KEY_BYTES at random."""
@@ -85,3 +137,13 @@ class Secrets:
         """Return the token that the payment *message_hash* buys for the holder of *key*."""
         drawn = hmac.digest(self.token, message_hash + key.encode(), "sha256")
         return make_credit_token(drawn[:_TOKEN_ENTROPY_BYTES])
+
+    def token_of(
+        self, message_hash: MessageHash, key: str, token_hash: CredentialHash
+    ) -> CreditToken | None:
+        """Return the token of `credit_token` that has *token_hash*, by whichever of `all`."""
+        for each in self.all():
+            token = each.credit_token(message_hash, key)
+            if hash_credential(token, pepper=self.pepper) == token_hash:
+                return token
+        return None

@@ -102,6 +102,9 @@ class PaymentChain(Protocol):
         asset    its mint; None: the payment token.  Raises UnusablePaymentToken.
         """
 
+    async def genesis_hash(self) -> str:
+        """Return the name of the chain that payments settle on."""
+
     async def block_time_s(self) -> int:
         """Return the time of the newest confirmed block, in Unix seconds."""
 

@@ -172,6 +172,10 @@ class PaymentNode:
             return None
         return AccountState(owner=Wallet(found.owner), data=_data("getAccountInfo", found.data))
 
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        return await self._ask("getGenesisHash", [], node_answers.TEXT)
+
     async def block_time_s(self) -> int:
         """Return the time of the newest confirmed block, in Unix seconds; from the clock sysvar."""
         clock = await self.account(CLOCK_SYSVAR)

@@ -9,6 +9,7 @@ import msgspec
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.base.http import open_client, read_body
 from mintscope.base.metrics import CLOCK_SKEW_S, TOKEN_USD
@@ -183,6 +184,48 @@ class TrueClock:
             log.error("the clock and the chain's disagree", skew_s=round(skew_s, 1))
         elif not was_right:
             log.info("the clock and the chain's agree again", skew_s=round(skew_s, 1))
+
+
+class OwnChain:
+    """A price source that gives no price while payments settle on another chain than the market's.
+
+    A node that does not answer changes nothing, and neither does a log that names no chain.
+    """
+
+    def __init__(self, source: PriceSource, chain: PaymentChain, reader: LogReader) -> None:
+        self._source = source
+        self._chain = chain
+        self._reader = reader
+        self._is_own = True
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none."""
+        try:
+            other = await other_chain(self._chain, self._reader)
+        except (ChainUnavailable, ServiceUnavailable, UnusableStore) as trouble:
+            log.warning("the chain of payments cannot be compared", reason=str(trouble))
+        else:
+            self._is_own = other is None
+            if other is not None:
+                log.error("payments settle on another chain", reason=other)
+        return await self._source.read(now) if self._is_own else Doubt.OTHER_CHAIN
+
+
+async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
+    """Return, in words, that payments settle on another chain than the log is read from, or None.
+
+    Raises ChainUnavailable, ServiceUnavailable; UnusableStore before ingest has made the log
+    """
+    followed = (await reader.tip()).genesis_hash
+    if followed is None:
+        return None
+    settled_on = await chain.genesis_hash()
+    if settled_on == followed:
+        return None
+    return (
+        f"expected a node of the chain that is followed, genesis hash {followed}; was"
+        f" {settled_on}: another cluster? Nothing is sold on it"
+    )
 
 
 class UsableToken:

@@ -300,6 +300,10 @@ class RpcSettlement(RpcTreasury):
         expect_usable_mint(mint, terms)
         expect_usable_treasury(treasury, terms)
 
+    async def genesis_hash(self) -> str:
+        """Return the name of the chain that payments settle on."""
+        return await self._node.genesis_hash()
+
     async def block_time_s(self) -> int:
         """Return the time of the newest confirmed block, in Unix seconds."""
         return await self._node.block_time_s()

@@ -7,7 +7,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_bytes, token_hex
@@ -16,10 +16,12 @@ from typing import IO, Final
 from mintscope.base.credentials import PEPPER_BYTES_MIN
 from mintscope.base.errors import FolderInUse, FolderOpen, UnusablePepper
 from mintscope.core.secrets.guessing import flaw_of_key
+from mintscope.core.secrets.roots import Root, parse_root
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
 PEPPER_FILE: Final = "pepper"
+ROOTS_FILE: Final = "roots"  # what signs in its place, once it was rotated
 LOOK_AGAIN_S: Final = 0.05
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -66,14 +68,15 @@ def _is_locked(file: IO[str]) -> bool:
     return True
 
 
-def load_pepper(path: Path) -> bytes:
+def load_pepper(path: Path, *, signs: bool = True) -> bytes:
     """Return the pepper kept at *path*, made now if there is no such file.
 
     It must be backed up apart from the database: without it every issued
     credential is void.
 
-    Raises UnusablePepper for a file that holds something else, that other users may read, or
-    whose content others can guess.
+    signs     quotes and receipts derive from it: no root has taken its place
+    Raises    UnusablePepper for a file that holds something else, that other users may read, or
+              whose content others can guess if it *signs*
     """
     if not path.exists():
         _make_pepper(path)
@@ -85,27 +88,58 @@ def load_pepper(path: Path) -> bytes:
         raise UnusablePepper(
             f"expected at least {PEPPER_BYTES_MIN} bytes in hex at {path}; there were {len(pepper)}"
         )
+    _expect_secret(path)
+    flaw = flaw_of_key(pepper)
+    if flaw is not None and signs:
+        raise UnusablePepper(
+            f"expected a pepper of your own at {path}; {flaw}: if credentials were issued with it,"
+            " `mintscope secrets rotate` lets another secret sign"
+        )
+    return pepper
+
+
+def load_roots(path: Path) -> Sequence[Root]:
+    """Return the roots kept at *path*, none if there is no such file.  Raises UnusablePepper."""
+    if not path.exists():
+        return ()
+    _expect_secret(path)
+    try:
+        return [parse_root(line) for line in path.read_text().splitlines()]
+    except (OSError, ValueError) as cause:
+        raise UnusablePepper(f"{path}: {cause}") from cause
+
+
+def keep_roots(path: Path, roots: Iterable[Root]) -> None:
+    """Keep *roots* at *path*, all or none, in the place of what is there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = _write_secret(path, "".join(f"{each}\n" for each in roots))
+    draft.replace(path)
+
+
+def _expect_secret(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & OTHERS:
         raise UnusablePepper(
             f"expected {path} to be closed to other users, for every secret derives from it; its"
             f" mode is {mode:o}: chmod 600 {path}"
         )
-    flaw = flaw_of_key(pepper)
-    if flaw is not None:
-        raise UnusablePepper(f"expected a pepper of your own at {path}; {flaw}")
-    return pepper
+
+
+def _write_secret(path: Path, text: str) -> Path:
+    """Write *text* to a file beside *path*, durably; return it."""
+    draft = path.with_name(f"{path.name}.{token_hex(4)}")
+    draft.touch(mode=0o600, exist_ok=False)
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
 
 
 def _make_pepper(path: Path) -> None:
     """Write a new pepper whole or not at all; the first writer wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{token_hex(4)}")
-    draft.touch(mode=0o600, exist_ok=False)
-    with draft.open("w") as file:
-        file.write(token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    draft = _write_secret(path, token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
     try:
         path.hardlink_to(draft)
     except FileExistsError:

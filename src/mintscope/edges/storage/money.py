@@ -1,5 +1,6 @@
 """Credits, payments and accounts over one database, whatever engine it is of."""
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import Protocol, TypeVar
@@ -19,6 +20,7 @@ from mintscope.core.payments.books.store import (
 from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.core.payments.store import PaymentStore
+from mintscope.core.secrets.roots import Root
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
@@ -44,8 +46,11 @@ class SharedSource(PriceSource, Opened, Protocol):
 class MoneyEngine(Protocol):
     """What is different in each engine.  Each method opens something that is to be closed."""
 
-    def kept_pepper(self) -> bytes:
-        """Return the pepper that is kept beside the database, made at first use."""
+    def kept_pepper(self, *, signs: bool) -> bytes:
+        """Return the pepper that is kept beside the database, made at first use.
+
+        signs    no root has taken its place
+        """
 
     def ledger(self, pepper: bytes, clock: Clock) -> GroupCreditLedger:
         """Return credits, for a process that serves."""
@@ -74,20 +79,28 @@ class Money:
 
     stack    lets go of them
     pepper   None: the one kept beside the database
+    roots    what signs in its place, one after the other
     """
 
     def __init__(
-        self, engine: MoneyEngine, stack: AsyncExitStack, *, pepper: bytes | None, clock: Clock
+        self,
+        engine: MoneyEngine,
+        stack: AsyncExitStack,
+        *,
+        pepper: bytes | None,
+        clock: Clock,
+        roots: Sequence[Root] = (),
     ) -> None:
         self._engine = engine
         self._stack = stack
         self._configured_pepper = pepper
         self._clock = clock
+        self.roots = roots
 
     @cached_property
     def pepper(self) -> bytes:
-        """The key of every stored hash, and the root of every other secret."""
-        return self._configured_pepper or self._engine.kept_pepper()
+        """The key of every stored hash, and the root of every other secret until one is rotated."""
+        return self._configured_pepper or self._engine.kept_pepper(signs=not self.roots)
 
     @cached_property
     def ledger(self) -> CreditLedger:

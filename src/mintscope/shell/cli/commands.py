@@ -86,6 +86,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "copies",
         "Copy an installation that does not run to another engine, and compare every row.",
     ),
+    "secrets": Command("secrets", "Let another secret sign."),
     "migrate": Command(
         "copies", "Bring the store to the newest schema, as every process does at its start."
     ),

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from logging import CRITICAL
 from typing import Final, TypeVar
 
@@ -15,6 +15,8 @@ from mintscope.core.accounts.people.access import NotPossible
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
 
 EXIT_NOT_DONE: Final = 1
@@ -30,7 +32,15 @@ def with_market(file: ConfigFile, work: Callable[[Market], Awaitable[T]]) -> T:
 
 def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
     """Return what *work* returns; print one message and exit 1 if the store fails."""
-    return _run(open_money(configured(file).config, SystemClock()), work)
+    settings = configured(file).config
+    return _run(_own_money(settings), work)
+
+
+@asynccontextmanager
+async def _own_money(settings: Config) -> AsyncIterator[Money]:
+    expect_own_stores(settings)
+    async with open_money(settings, SystemClock()) as money:
+        yield money
 
 
 def with_reviews(file: ConfigFile, work: Callable[[Reviews], Awaitable[T]]) -> T:

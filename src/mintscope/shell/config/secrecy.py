@@ -30,7 +30,7 @@ def guessable(config: Config) -> list[str]:
 
 def _flaws(config: Config) -> Iterator[tuple[str, str]]:
     pepper, fee_payer = config.credits.pepper, config.payments.fee_payer_key
-    if pepper is not None:
+    if pepper is not None and not config.credits.roots:
         yield from _named("credits.pepper", flaw_of_key(bytes.fromhex(pepper.get_secret_value())))
     if fee_payer is not None:
         seed = parse_keypair(fee_payer.get_secret_value()).secret()
@@ -72,6 +72,7 @@ def _text(secret: SecretStr | None) -> str:
 def kept_secret(config: Config) -> Iterator[str]:
     """Yield the key of each setting that holds a secret."""
     kept = [("credits.pepper", [config.credits.pepper]), *_issued(config)]
+    kept.append(("credits.roots", config.credits.roots))
     for key, texts in [*kept, ("payments.fee_payer_key", [config.payments.fee_payer_key])]:
         if any(map(_text, texts)):
             yield key

@@ -124,7 +124,11 @@ class CreditsConfig(Section):
     """Key of the hashes that credit tokens, application secrets and API keys are stored as, at
     least 64 hexadecimal digits. Unset: kept in the file `pepper` of data_dir, made at first use.
     BACK IT UP: without it all of them are void. One that stands in a document, repeats, counts or
-    spells a text is refused: `openssl rand -hex 32` makes a good one."""
+    spells a text is refused, unless a root signs in its place: `openssl rand -hex 32` makes one."""
+    roots: values.Roots = ()
+    """What quotes and receipts derive from in the pepper's place, as `mintscope secrets rotate
+    --print` prints it: each signs from its time on, and the ones before it count for ten minutes
+    more. Beside those in the file `roots` of data_dir."""
 
 
 class AccountsConfig(Section):

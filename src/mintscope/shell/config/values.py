@@ -17,6 +17,7 @@ from mintscope.base.time import DAY_S
 from mintscope.client.keypair import parse_keypair
 from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from mintscope.core.secrets.roots import parse_root
 
 _HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
 PROGRAM: Final = re.compile(
@@ -165,6 +166,12 @@ def _expect_pepper(value: SecretStr) -> SecretStr:
     return value
 
 
+def _expect_roots(value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    for each in value:
+        parse_root(each.get_secret_value())
+    return value
+
+
 def _expect_keypair(value: SecretStr) -> SecretStr:
     parse_keypair(value.get_secret_value())
     return value
@@ -224,6 +231,7 @@ Contact = Annotated[
 ]
 Sender = Annotated[str, AfterValidator(_parse_sender)]
 Pepper = Annotated[Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, UNSET]
+Roots = Annotated[tuple[SecretStr, ...], LISTED, AfterValidator(_expect_roots)]
 Key = Annotated[Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, UNSET]
 OptionalSecret = Annotated[SecretStr | None, UNSET]
 File = Annotated[Path | None, UNSET]

@@ -59,6 +59,7 @@ from mintscope.shell.wiring.site import (
     resource_origin,
     write_open_refusal,
 )
+from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.limits import open_limits
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 
@@ -68,15 +69,22 @@ GAP_SHOWN_S: Final = DAY_S
 
 
 async def run_api(
-    config: Config, ready: Ready, siblings: Siblings, listener_fd: int | None
+    config: Config,
+    ready: Ready,
+    siblings: Siblings,
+    listener_fd: int | None,
+    *,
+    is_new: bool = False,
 ) -> None:
     """Serve clients until a signal comes; *ready* is called once they can connect.
 
     siblings      the processes beside this one
     listener_fd   a socket that listens already; None: make one
+    is_new        a store that was emptied, or is another installation's, is meant
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
     with held(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
+        expect_own_stores(config, is_new=is_new)
         listener = bind(config.api) if listener_fd is None else socket(fileno=listener_fd)
         async with AsyncExitStack() as stack:
             await _serve(config, listener, ready, siblings, stack)

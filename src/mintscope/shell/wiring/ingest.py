@@ -38,6 +38,7 @@ from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.sources.asked import reading_what_is_asked
 from mintscope.shell.wiring.sources.endpoint import node_endpoint
+from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.turn import turn
 from mintscope.shell.wiring.stores import Market, open_market
 
@@ -46,25 +47,27 @@ __all__ = ["WrongChain", "run_ingest"]
 log = structlog.get_logger()
 
 
-async def run_ingest(config: Config, progress: Progress) -> None:
+async def run_ingest(config: Config, progress: Progress, *, is_new: bool = False) -> None:
     """Follow the chain into the store until the source ends or a signal comes.
 
     progress  called with (slots read, slots to read) while history is read
+    is_new    a store that was emptied, or is another installation's, is meant
     Raises    FolderInUse, UnusableStore, and what the source says an operator must look at
     """
     clock, metrics = SystemClock(), config.metrics
     with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
         with telling_what_is_compiled():
             load_ingest_kernels()
-        await run_until_signalled(_run(config, progress, clock))
+        await run_until_signalled(_run(config, progress, clock, is_new=is_new))
 
 
-async def _run(config: Config, progress: Progress, clock: Clock) -> None:
+async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
     """Ingest; while the disk is full or fails, wait and go on from what was stored."""
     backoff = Backoff()
     while True:
         start_s = clock.monotonic_s()
         try:
+            expect_own_stores(config, is_new=is_new)
             await _run_once(config, progress, clock)
         except StoreUnavailable as trouble:
             wait_s = backoff.after(clock.monotonic_s() - start_s)

@@ -28,6 +28,7 @@ from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
 from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable
+from mintscope.edges.settlement.price_sources import other_chain
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.payments import PaymentsConfig
@@ -52,6 +53,9 @@ def unmeasured() -> None:
     """Return no pace: that of the payments' node is measured."""
 
 
+CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sales:
     """Everything that sells in this process."""
@@ -62,6 +66,7 @@ class Sales:
     rotations: RotationStore
     adopter: Adopter
     maintenance: PaymentMaintenance
+    reader: LogReader
 
     async def expect_ready(self, *, is_restart: bool = False) -> None:
         """Check the payment token, the treasury and the fee payer before anything is sold.
@@ -72,6 +77,7 @@ class Sales:
         Raises    UnusablePaymentToken, CannotSell
         """
         try:
+            await self._expect_own_chain()
             for each in self.payment_tokens:
                 await self.chain.expect_usable(each.terms.asset)
             expect_funds(await self.maintenance.look_at_fees(), self.facilitator.terms.fee_payer)
@@ -87,6 +93,12 @@ class Sales:
             with suppress(PriceUnavailable):
                 await each.price_cache.price_list()  # so that the first client finds a price
 
+    async def _expect_own_chain(self) -> None:
+        with suppress(UnusableStore, ServiceUnavailable):  # each look at a price compares again
+            other = await other_chain(self.chain, self.reader)
+            if other is not None:
+                raise CannotSell(other)
+
     async def expect_open(self) -> None:
         """Raise ServiceUnavailable while sales are closed to anybody."""
         closure = self.maintenance.closure
@@ -96,11 +108,9 @@ class Sales:
     async def expect_selling(self) -> None:
         """Raise ServiceUnavailable while sales are closed, or a treasury takes no payment."""
         await self.expect_open()
-        closed = [
-            each.symbol for each in self.payment_tokens if each.price_cache.doubt is Doubt.UNUSABLE
-        ]
-        if closed:
-            raise ServiceUnavailable(f"closed in {', '.join(closed)}: {Doubt.UNUSABLE}")
+        for each in self.payment_tokens:
+            if each.price_cache.doubt in CLOSING:
+                raise ServiceUnavailable(f"closed in {each.symbol}: {each.price_cache.doubt}")
 
     async def expect_chain(self) -> None:
         """Raise ServiceUnavailable if the node does not answer."""
@@ -171,6 +181,7 @@ async def open_sales(
                 payment_tokens=tokens,
                 recognise=adopter.recognise,
             ),
+            reader=reader,
         )
 
 
@@ -185,7 +196,7 @@ def _facilitator(
     return Facilitator(
         terms=accepted[0],
         also=accepted[1:],
-        secrets=Secrets.derive(money.pepper),
+        secrets=Secrets.derive(money.pepper, money.roots),
         fee_payer=fee_payer_of(payments),
         store=money.payments,
         adoptions=money.adoptions,

@@ -1,5 +1,6 @@
 """The stores of an installation, as it is configured."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +9,17 @@ from mintscope.base.clock import Clock
 from mintscope.base.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.core.market.retention import Retention
 from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, OTHERS, PEPPER_FILE, load_pepper
+from mintscope.core.secrets.roots import Root, parse_root, rotated
+from mintscope.edges.storage.folder import (
+    MARKET_FILE,
+    MONEY_FILE,
+    OTHERS,
+    PEPPER_FILE,
+    ROOTS_FILE,
+    keep_roots,
+    load_pepper,
+    load_roots,
+)
 from mintscope.edges.storage.market import Market
 from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.sqlite import openers
@@ -57,7 +68,20 @@ def pepper_file(config: Config) -> Path:
 
 def expect_pepper(config: Config) -> None:
     """Read the pepper that is kept.  Raises UnusablePepper."""
-    load_pepper(pepper_file(config))
+    load_pepper(pepper_file(config), signs=not roots_of(config))
+
+
+def roots_of(config: Config) -> Sequence[Root]:
+    """Return what signs in the pepper's place, configured or kept.  Raises UnusablePepper."""
+    configured = [parse_root(each.get_secret_value()) for each in config.credits.roots]
+    return [*configured, *load_roots(config.data_dir / ROOTS_FILE)]
+
+
+def keep_new_root(config: Config, new: Root) -> Path:
+    """Keep *new* beside the pepper, and return where.  Raises UnusablePepper."""
+    path = config.data_dir / ROOTS_FILE
+    keep_roots(path, rotated(load_roots(path), new))
+    return path
 
 
 def retention_of(config: Config) -> Retention:
@@ -99,5 +123,6 @@ def open_money(config: Config, clock: Clock) -> AbstractAsyncContextManager[Mone
             pepper=pepper,
             pepper_file=pepper_file(config),
             clock=clock,
+            roots=roots_of(config),
         )
-    return openers.open_money(config.data_dir, pepper=pepper, clock=clock)
+    return openers.open_money(config.data_dir, pepper=pepper, clock=clock, roots=roots_of(config))

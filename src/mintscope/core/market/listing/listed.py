@@ -7,6 +7,7 @@ place in between may be missed, or come again.
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import cached_property
 from hashlib import blake2b
 from itertools import compress
 from math import isnan
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.listing.days import Closes, DayCloses
 from mintscope.core.market.listing.momentum import rsi_of
-from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned
+from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned, hides
 from mintscope.core.market.listing.order import RowOrder, are_in, order_of, shares_of
 from mintscope.core.market.listing.store import FoldedTo
 from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount
@@ -28,6 +29,7 @@ from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+Folds = NDArray[np.int32]
 
 
 class Sort(StrEnum):
@@ -76,7 +78,10 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedMint(msgspec.Struct, frozen=True, gc=False):
-    """What does not change with a swap; names are `cleaned`."""
+    """What does not change with a swap; names are `cleaned`.
+
+    is_cleaned   name or symbol held characters that are never shown
+    """
 
     mint: Mint
     since: UnixS | None
@@ -84,6 +89,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
     symbol: str | None
     decimals: int | None
     scaled: ScaledUiAmount | None = None
+    is_cleaned: bool = False
 
     @classmethod
     def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
@@ -97,6 +103,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
             symbol=cleaned(facts.symbol),
             decimals=facts.decimals,
             scaled=facts.scaled_ui_amount,
+            is_cleaned=hides(facts.name) or hides(facts.symbol),
         )
 
 
@@ -115,6 +122,7 @@ class ListLine(NamedTuple):
     ready        the timeframes that have all their indicators
     age_s        since it is followed
     ui_multiplier   how many tokens wallets show for one, at the time of the list
+    look_alike_of   the mint of which more is traded in D1, whose symbol or name looks the same
     """
 
     listed: ListedMint
@@ -130,6 +138,7 @@ class ListLine(NamedTuple):
     age_s: int | None
     ui_multiplier: float | None = None
     change_since: UnixS | None = None
+    look_alike_of: Mint | None = None
 
 
 class ListedPage(NamedTuple):
@@ -160,13 +169,18 @@ class ListedTokens:
         names: NameIndex,
         addresses: AddressIndex,
         days: DayCloses,
+        folds: Folds,
     ) -> None:
-        """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards."""
+        """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards.
+
+        folds   of each row what its name and its symbol look like, as numbers; 0: it has none
+        """
         self.folded = folded
         self._mints = mints
         self._names = names
         self._addresses = addresses
         self._days = days
+        self._folds = folds
         self._keys: NDArray[np.uint64] = rows["key"].copy()
         self._usd: Floats = rows["usd"].copy()
         self._sol: Floats = rows["sol"].copy()
@@ -207,6 +221,35 @@ class ListedTokens:
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
         """Return how the prices of *rows* of a page of this list went within D1, oldest first."""
         return self._days.of(rows)
+
+    def larger_like(self, mint: Mint) -> Mint | None:
+        """Return the mint of `ListLine.look_alike_of` of *mint*, None too if it is not listed."""
+        key = np.uint64(key_of(mint))
+        at = int(np.searchsorted(self._keys[self._by_key], key))
+        if at == len(self._by_key) or self._keys[self._by_key[at]] != key:
+            return None
+        return self._mint_at(int(self._larger[self._by_key[at]]))
+
+    @cached_property
+    def _larger(self) -> Rows:
+        """Of each row that of the most traded token with the same symbol, else name; -1: none.
+
+        A symbol or name is the same as another one once characters that look alike are folded.
+        """
+        found = np.full(len(self._volume), -1, np.int64)
+        rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
+        for ids in self._folds.T:
+            rows = rising[ids[rising] > 0]
+            most = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
+            most[ids[rows]] = rows  # of equal numbers the last one stays
+            top = most[ids[rows]]
+            is_larger = self._volume[top] > self._volume[rows]
+            found[rows[is_larger]] = top[is_larger]
+        return found
+
+    def _mint_at(self, row: int) -> Mint | None:
+        listed = None if row < 0 else self._mints[row]
+        return None if listed is None else listed.mint
 
     def _sortable(self) -> dict[Sort, Floats]:
         """Return what each sort goes by."""
@@ -274,10 +317,10 @@ class ListedTokens:
         now = self.folded.time
         columns = (
             *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
-            *(self._rsi, self._pressure, self._is_ready, self._change_since),
+            *(self._rsi, self._pressure, self._is_ready, self._change_since, self._larger),
         )
         values = zip(*(column[rows].tolist() for column in columns), strict=True)
-        for row, (usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at) in zip(
+        for row, (usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at, top) in zip(
             rows.tolist(), values, strict=True
         ):
             listed = self._mints[row]
@@ -299,6 +342,7 @@ class ListedTokens:
                 age_s=None if since is None or now is None else max(0, now - since),
                 ui_multiplier=None if scaled is None or now is None else scaled.at(now),
                 change_since=None if isnan(at) else UnixS(int(at)),
+                look_alike_of=self._mint_at(top),
             )
 
 

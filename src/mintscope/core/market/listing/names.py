@@ -6,7 +6,7 @@ or breaks it (line ends).  None of that is shown.
 
 from collections.abc import Sequence
 from typing import Final
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,11 @@ def cleaned(text: str | None) -> str | None:
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " if c.isspace() else "" for c in text)
     return " ".join(text.split()) or None
+
+
+def hides(text: str | None) -> bool:
+    """Say whether *text* holds characters that are never shown: control, format, private ones."""
+    return text is not None and any(category(each).startswith("C") for each in text)
 
 
 def searched(text: str) -> bytes:

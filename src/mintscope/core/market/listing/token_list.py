@@ -15,6 +15,7 @@ from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.listing.columns import ROWS_MIN, ListColumns, PartChunk
 from mintscope.core.market.listing.days import DayCloses
 from mintscope.core.market.listing.listed import ListedMint, ListedTokens, key_of
+from mintscope.core.market.listing.look_alikes import folded
 from mintscope.core.market.listing.momentum import load_means
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, search_line
 from mintscope.core.market.listing.spans import D1, H1
@@ -43,6 +44,8 @@ class TokenList:
         self._mints: list[ListedMint | None] = []
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
+        self._folds = np.zeros((ROWS_MIN, 2), np.int32)  # what name and symbol look like
+        self._fold_ids: dict[str, int] = {"": 0}
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
         # As of the last `listed`; None once a name, or an address, is another.
         self._names: NameIndex | None = None
@@ -82,6 +85,7 @@ class TokenList:
             self._gone.append((self._columns.part, row))
             self._mints[row] = None
             self._put_line(row, b"")
+            self._folds[row] = 0
 
     def apply(self, slots: Iterable[SlotTrades]) -> None:
         """Add *slots*, the next ones that were folded."""
@@ -114,6 +118,7 @@ class TokenList:
             rows,
             names=self._names,
             addresses=self._addresses,
+            folds=self._folds[: len(mints)].copy(),
             days=DayCloses(columns.closed_parts(), columns.part, before, now),
         )
 
@@ -151,6 +156,7 @@ class TokenList:
         if more:
             self._address_bytes = np.pad(self._address_bytes, ((0, more), (0, 0)))
             self._lengths = np.pad(self._lengths, (0, more))
+            self._folds = np.pad(self._folds, ((0, more), (0, 0)))
         return len(self._mints) - 1
 
     def _put_mint(self, row: int, mint: ListedMint, facts: MintFacts | None) -> None:
@@ -159,6 +165,11 @@ class TokenList:
             supply = facts.supply / 10**facts.decimals
             self._columns.rows["supply"][row] = supply or np.nan
         self._put_line(row, search_line(mint.name, mint.symbol))
+        self._folds[row] = [self._fold_id(mint.name), self._fold_id(mint.symbol)]
+
+    def _fold_id(self, text: str | None) -> int:
+        """Return the number of all texts that look like *text*; 0 for nothing."""
+        return self._fold_ids.setdefault(folded(text or ""), len(self._fold_ids))
 
     def _put_line(self, row: int, line: bytes) -> None:
         if line != self._lines[row]:

@@ -8,6 +8,7 @@ token and the same Idempotency-Key, or with the same signed challenge.
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -103,7 +104,7 @@ class RotateRoutes:
         asked = _read(request, await request.body(), Claimed)
         now = self.clock.now()
         text = write_challenge(
-            merchant.facilitator.secrets.rotation,
+            merchant.facilitator.secrets.at(now).rotation,
             _claim(merchant, asked),
             now=now,
             nonce=merchant.facilitator.entropy(NONCE_BYTES),
@@ -121,10 +122,10 @@ class RotateRoutes:
             if body:
                 raise BadRequest(TWO_PROOFS)
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
-            token = _new_token(merchant, f"token\n{caller.bearer}", key)
+            tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
             async with self._turn:
-                rotated = await self._find(token) or await self._rotate(
-                    request, merchant, account, token
+                rotated = await self._find(tokens) or await self._rotate(
+                    request, merchant, account, tokens[0]
                 )
         elif body:
             rotated = await self._rotate_by_wallet(merchant, _read(request, body, Proof))
@@ -142,19 +143,24 @@ class RotateRoutes:
             merchant.facilitator.secrets,
             self.clock.now(),
         )
-        flaw = find_flaw(
-            secrets.rotation,
-            claim,
-            text=proof.challenge,
-            signature=bytes(_signature(proof.signature)),
-            now=now,
-        )
+        flaws = [
+            find_flaw(
+                each.rotation,
+                claim,
+                text=proof.challenge,
+                signature=bytes(_signature(proof.signature)),
+                now=now,
+            )
+            for each in secrets.in_force(now)
+        ]
+        flaw = None if None in flaws else flaws[0]
         if flaw is not None:
             raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
-        token = _new_token(merchant, "wallet", proof.challenge)
+        tokens = self._new_tokens(merchant, "wallet", proof.challenge)
+        token = tokens[0]
         await _adopt_lost(merchant, claim)  # before the turn: others do not wait for the chain
         async with self._turn:
-            again = await self._find(token)
+            again = await self._find(tokens)
             if again is not None:
                 return again
             purchased = await merchant.rotations.find_purchase(claim.purchase)
@@ -168,12 +174,13 @@ class RotateRoutes:
                 raise NothingToRotate(NOT_THEIRS)
             return Rotated(token=token, credits=moved)
 
-    async def _find(self, token: CreditToken) -> Rotated | None:
+    async def _find(self, tokens: Sequence[CreditToken]) -> Rotated | None:
         """Return the answer that was given before."""
-        account = await self.ledger.find(token)
-        if account is None:
-            return None
-        return Rotated(token=token, credits=await self.ledger.balance(account))
+        for token in tokens:
+            account = await self.ledger.find(token)
+            if account is not None:
+                return Rotated(token=token, credits=await self.ledger.balance(account))
+        return None
 
     async def _rotate(
         self, request: Request, merchant: Merchant, holder: CreditAccount, token: CreditToken
@@ -185,6 +192,17 @@ class RotateRoutes:
         if isinstance(moved, RotationDenied):
             raise NothingToRotate(ROTATED if moved is RotationDenied.ROTATED else NO_CREDITS)
         return Rotated(token=token, credits=moved)
+
+    def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
+        """Derive the token from what only the caller knows, so that it can be given again.
+
+        The first is that of now; it may have been given while others signed.
+        """
+        digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
+        secrets, now = merchant.facilitator.secrets, self.clock.now()
+        signing = secrets.at(now)
+        every = [signing, *(each for each in secrets.all() if each is not signing)]
+        return [each.credit_token(MessageHash(digest), key) for each in every]
 
     def _expect_merchant(self) -> Merchant:
         if self.merchant is None:
@@ -205,12 +223,6 @@ async def _adopt_lost(merchant: Merchant, claim: Claim) -> None:
         raise PaymentUnavailable(NOT_LOOKED) from trouble
     if found is NotAdopted.NOT_FINAL:
         raise PaymentUnavailable(NOT_LOOKED)
-
-
-def _new_token(merchant: Merchant, proven: str, key: str) -> CreditToken:
-    """Derive the token from what only the caller knows, so that it can be given again."""
-    digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
-    return merchant.facilitator.secrets.credit_token(MessageHash(digest), key)
 
 
 def _claim(merchant: Merchant, asked: Claimed) -> Claim:

@@ -5,15 +5,17 @@ from typing import Final
 
 from mintscope.base.primitives import Mint, UnixMs, UnixS
 from mintscope.base.time import SECOND_MS, iso_time
-from mintscope.core.market.listing.names import cleaned
+from mintscope.core.market.listing.names import cleaned, hides
 from mintscope.core.market.mint_facts import PROGRAM_NAMES, MintFacts
 from mintscope.edges.api.tokens.wire import Metadata
 
 BPS_PER_PERCENT: Final = 100
 
 
-def metadata_of(mint: Mint, facts: MintFacts, now: UnixS) -> Metadata:
-    """Return *facts* of *mint* as they are sent *now*."""
+def metadata_of(
+    mint: Mint, facts: MintFacts, now: UnixS, look_alike_of: Mint | None = None
+) -> Metadata:
+    """Return *facts* of *mint* as they are sent *now*; a larger token may look like it."""
     scaled = facts.scaled_ui_amount
     announced = None if scaled is None else scaled.announced(now)
     return Metadata(
@@ -31,10 +33,19 @@ def metadata_of(mint: Mint, facts: MintFacts, now: UnixS) -> Metadata:
         ui_multiplier=None if scaled is None else scaled.at(now),
         new_ui_multiplier=None if announced is None else announced[0],
         new_ui_multiplier_at=None if announced is None else announced[1],
-        in_words=list(_in_words(facts, now)),
+        name_cleaned=hides(facts.name) or hides(facts.symbol),
+        look_alike_of=look_alike_of,
+        in_words=[*_names_in_words(facts, look_alike_of), *_in_words(facts, now)],
         slot=facts.slot,
         read_at=facts.read_at_ms // SECOND_MS,
     )
+
+
+def _names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[str]:
+    if hides(facts.name) or hides(facts.symbol):
+        yield "Its name or symbol holds characters that are never shown; they are left out here."
+    if look_alike_of is not None:
+        yield f"Its symbol or name looks like that of {look_alike_of}, of which more is traded."
 
 
 def _in_words(facts: MintFacts, now: UnixS) -> Iterator[str]:

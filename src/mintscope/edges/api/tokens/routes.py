@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import BadRequest, ErrorCode, InsufficientData
+from mintscope.base.errors import BadRequest, ErrorCode, InsufficientData, ServiceUnavailable
 from mintscope.base.limits import Limit
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.time import SECOND_MS
@@ -143,8 +144,11 @@ class TokenRoutes:
         facts = await self.lists.facts_of(mint)
         if facts is None:
             raise InsufficientData(UNREAD)
-        now = self.clock.now()
-        return success(request, metadata_of(mint, facts, UnixS(now // SECOND_MS)), at=now)
+        now, look_alike_of = self.clock.now(), None
+        with suppress(ServiceUnavailable):  # the list is being loaded
+            look_alike_of = self.lists.newest().larger_like(mint)
+        data = metadata_of(mint, facts, UnixS(now // SECOND_MS), look_alike_of)
+        return success(request, data, at=now)
 
     async def get_token_icon(self, request: Request) -> Response:
         """Answer the picture, of any mint: it says nothing of whether it is tracked."""

@@ -73,6 +73,17 @@ MULTIPLIED: Final = (
 )
 
 
+NAME_CLEANED: Final = (
+    "Whether name or symbol held characters that are never shown, as control or zero-width ones:"
+    " they are left out here."
+)
+LOOK_ALIKE: Final = (
+    "The mint of a token of which more is traded in a day, and whose symbol or name is the same"
+    " once characters that look alike (Unicode TR39), their case and spaces are folded; null:"
+    " there is none."
+)
+
+
 class ListedToken(Wire):
     """One token of the list: what is not known is null."""
 
@@ -108,6 +119,8 @@ class ListedToken(Wire):
             None,
         ),
     ]
+    name_cleaned: Annotated[bool, about(NAME_CLEANED, False)]  # noqa: FBT003 - an example
+    look_alike_of: Annotated[str | None, about(LOOK_ALIKE, None)]
 
     @classmethod
     def of(cls, line: ListLine) -> "ListedToken":
@@ -128,6 +141,8 @@ class ListedToken(Wire):
             age_s=line.age_s,
             ui_multiplier=line.ui_multiplier,
             change_since=line.change_since,
+            name_cleaned=listed.is_cleaned,
+            look_alike_of=line.look_alike_of,
         )
 
 
@@ -173,6 +188,8 @@ class Metadata(Wire):
     new_ui_multiplier_at: Annotated[
         int | None, about("When that holds, Unix seconds; null: none is announced.", None)
     ]
+    name_cleaned: Annotated[bool, about(NAME_CLEANED, False)]  # noqa: FBT003 - an example
+    look_alike_of: Annotated[str | None, about(LOOK_ALIKE, None)]
     in_words: Annotated[list[str], about("The same in sentences.", ["No more can be made."])]
     slot: Annotated[int, about("The slot at which the chain was asked.", 380_000_000)]
     read_at: Annotated[int, about("When it was asked, Unix seconds.", 1_763_460_000)]

@@ -9,11 +9,12 @@ import apsw
 
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.copying.table import CannotCopy
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, ROOTS_FILE
 
 # A part at a time, so that those who write wait for little.  The market first: what was sold is as
 # new as it can be.
 FILES: Final = (MARKET_FILE, MONEY_FILE)
+SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
 PAGES: Final = 512
 BUSY_MS: Final = 10_000
 
@@ -25,7 +26,7 @@ def copy_files(source: Path, target: Path, progress: Callable[[str, int], None])
     Raises     CannotCopy, UnusableStore where a copy is not whole
     """
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in (*FILES, PEPPER_FILE):
+    for name in (*FILES, *SECRETS):
         if (target / name).exists():
             raise CannotCopy(f"expected no {name} in {target}; there is one")
     if not (source / MONEY_FILE).exists():
@@ -33,10 +34,11 @@ def copy_files(source: Path, target: Path, progress: Callable[[str, int], None])
     for name in FILES:
         if (source / name).exists():
             _copy_file(source / name, target / name, progress)
-    if (source / PEPPER_FILE).exists():
-        copied = target / PEPPER_FILE
-        copied.touch(mode=0o600)
-        shutil.copyfile(source / PEPPER_FILE, copied)
+    for name in SECRETS:
+        if (source / name).exists():
+            copied = target / name
+            copied.touch(mode=0o600)
+            shutil.copyfile(source / name, copied)
 
 
 def expect_whole(path: Path) -> None:

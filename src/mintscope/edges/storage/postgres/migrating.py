@@ -5,6 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
+from mintscope import __version__
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 
@@ -100,7 +101,18 @@ def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
     if max(seen.values(), default=0) > newest:
         raise UnusableStore(
             f"expected the {kind} of the database at migration {newest} or older; it is at"
-            f" {max(seen)}, written by a newer mintscope, and code before"
-            f" {max(seen.values())} cannot go on with it"
+            f" {max(seen)}, and code before {max(seen.values())} cannot go on with it:"
+            f" {_needed(database, kind)}"
         )
     return [each for each in known if each.number not in seen]
+
+
+def _needed(database: PostgresDatabase, kind: str) -> str:
+    """Return, in words, which mintscope a schema that is too new needs."""
+    table = {"money": "installation", "market": "market_installation"}.get(kind, "none")
+    newest = "a newer mintscope"
+    if database.execute("SELECT to_regclass(?) IS NOT NULL", (table,)).get:
+        version = database.execute(f"SELECT version FROM {table}").get  # noqa: S608 - of the two
+        if version is not None:
+            newest = f"mintscope {version} or newer"
+    return f"it needs {newest}, this is {__version__}"

@@ -1,6 +1,6 @@
 """The openers of this engine: each yields ports of the core over one database."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.payments.pricing.price_cache import PriceSource
+from mintscope.core.secrets.roots import Root
 from mintscope.edges.storage.database import (
     AccessInThreads,
     Database,
@@ -78,17 +79,25 @@ async def open_market(
 
 @asynccontextmanager
 async def open_money(
-    dsn: str, *, pepper: bytes | None, pepper_file: Path, clock: Clock
+    dsn: str,
+    *,
+    pepper: bytes | None,
+    pepper_file: Path,
+    clock: Clock,
+    roots: Sequence[Root] = (),
 ) -> AsyncIterator[Money]:
     """Open credits, payments and accounts in the database of *dsn*, its schema migrated.
 
     pepper    None: the one kept in *pepper_file*, made if there is none
+    roots     what signs in its place, one after the other
     Raises    UnusableStore, StoreUnavailable while the server does not answer
     """
     try:
         _migrate(dsn, "money")
         async with AsyncExitStack() as stack:
-            yield Money(_MoneyTables(dsn, pepper_file), stack, pepper=pepper, clock=clock)
+            yield Money(
+                _MoneyTables(dsn, pepper_file), stack, pepper=pepper, clock=clock, roots=roots
+            )
     except DatabaseError as cause:
         raise _unusable(cause) from cause
 
@@ -136,8 +145,8 @@ class _MoneyTables:
         self._dsn = dsn
         self._pepper_file = pepper_file
 
-    def kept_pepper(self) -> bytes:
-        return load_pepper(self._pepper_file)
+    def kept_pepper(self, *, signs: bool) -> bytes:
+        return load_pepper(self._pepper_file, signs=signs)
 
     def ledger(self, pepper: bytes, clock: Clock) -> PostgresCreditLedger:
         return PostgresCreditLedger(self._dsn, pepper=pepper, clock=clock)
@@ -162,12 +171,22 @@ def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:
     return AccessInThreads(connect, threads=1)
 
 
-def _migrate(dsn: str, kind: str) -> None:
+def open_tables(dsn: str, kind: str) -> PostgresDatabase:
+    """Return a connection to the tables of *kind*, money or market, their schema migrated.
+
+    Raises UnusableStore, DatabaseError
+    """
     database = PostgresDatabase(dsn)
     try:
         migrate(database, kind)
-    finally:
+    except BaseException:
         database.close()
+        raise
+    return database
+
+
+def _migrate(dsn: str, kind: str) -> None:
+    open_tables(dsn, kind).close()
 
 
 def _unusable(cause: DatabaseError) -> UnusableStore:

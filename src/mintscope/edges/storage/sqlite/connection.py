@@ -10,6 +10,7 @@ from typing import Final
 
 import apsw
 
+from mintscope import __version__
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.sqlite import old_states
 
@@ -193,10 +194,21 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
     seen = {int(str(number)): str(other) for number, other in rows}
     for other in set(seen.values()) - {kind}:
         raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
-    newest = known[-1][0]
-    if max(seen, default=0) > newest:
+    unknown = seen.keys() - {number for number, _, _ in known}
+    if unknown:
         raise UnusableStore(
-            f"expected {path} at migration {newest} or older; it is at {max(seen)},"
-            " written by a newer mintscope"
+            f"expected {path} at migration {known[-1][0]} or older; it is at {max(unknown)}:"
+            f" {_needed(db, kind)}"
         )
     return [migration for migration in known if migration[0] not in seen]
+
+
+def _needed(db: apsw.Connection, kind: str) -> str:
+    """Return, in words, which mintscope a file that is too new needs."""
+    table = {"money": "installation", "market": "market_installation"}.get(kind, "")
+    newest = "a newer mintscope"
+    if db.table_exists(None, table):
+        version = db.execute(f"SELECT version FROM {table}").get  # noqa: S608 - one of the two above
+        if version is not None:
+            newest = f"mintscope {version} or newer"
+    return f"it needs {newest}, this is {__version__}"

@@ -1,6 +1,6 @@
 """The openers of this engine: each yields ports of the core, opened at first use, over one file."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
 from mintscope.core.payments.pricing.price_cache import PriceSource
+from mintscope.core.secrets.roots import Root
 from mintscope.edges.storage.database import (
     AccessAtOnce,
     AccessInThreads,
@@ -77,8 +78,8 @@ class _MoneyFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def kept_pepper(self) -> bytes:
-        return load_pepper(self._path.with_name(PEPPER_FILE))
+    def kept_pepper(self, *, signs: bool) -> bytes:
+        return load_pepper(self._path.with_name(PEPPER_FILE), signs=signs)
 
     def ledger(self, pepper: bytes, clock: Clock) -> SqliteCreditLedger:
         return SqliteCreditLedger(self._path, pepper=pepper, clock=clock)
@@ -119,16 +120,19 @@ async def open_market(
 
 
 @asynccontextmanager
-async def open_money(folder: Path, *, pepper: bytes | None, clock: Clock) -> AsyncIterator[Money]:
+async def open_money(
+    folder: Path, *, pepper: bytes | None, clock: Clock, roots: Sequence[Root] = ()
+) -> AsyncIterator[Money]:
     """Open credits, payments and accounts in *folder*.
 
     pepper    None: the one kept in *folder*, made if there is none
+    roots     what signs in its place, one after the other
     Raises    UnusableStore, here and when a port is first used
     """
     path = _path("money", folder, MONEY_FILE)
     try:
         async with AsyncExitStack() as stack:
-            yield Money(_MoneyFile(path), stack, pepper=pepper, clock=clock)
+            yield Money(_MoneyFile(path), stack, pepper=pepper, clock=clock, roots=roots)
     except (apsw.Error, DatabaseError) as cause:
         raise _unusable("money", folder, cause) from cause
 

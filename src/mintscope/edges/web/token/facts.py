@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from mintscope.base.primitives import UnixMs, UnixS
+from mintscope.base.primitives import Mint, UnixMs, UnixS
 from mintscope.base.time import SECOND_MS, iso_time
+from mintscope.core.market.listing.names import hides
 from mintscope.core.market.mint_facts import PROGRAM_NAMES, MintFacts, ScaledUiAmount
 
 PERCENT: Final = 100  # hundredths of a percent in one
@@ -22,6 +23,23 @@ class MintFact(NamedTuple):
     title: str
     text: str
     address: str = ""
+
+
+def names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[MintFact]:
+    """Yield what is wrong with the names of a token, if something is."""
+    if look_alike_of is not None:
+        yield MintFact(
+            "risk",
+            "Another token looks the same",
+            "More is traded of one whose symbol or name cannot be told apart from this one's.",
+            look_alike_of,
+        )
+    if hides(facts.name) or hides(facts.symbol):
+        yield MintFact(
+            "risk",
+            "Its name hides characters",
+            "Name or symbol hold control or zero-width characters, which are left out here.",
+        )
 
 
 def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:

@@ -28,7 +28,13 @@ from mintscope.edges.web.pages.files import static_files
 from mintscope.edges.web.pages.page import Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.token.examples import examples_of
-from mintscope.edges.web.token.facts import facts_in_words, multiplier_shown, supply_of
+from mintscope.edges.web.token.facts import (
+    MintFact,
+    facts_in_words,
+    multiplier_shown,
+    names_in_words,
+    supply_of,
+)
 from mintscope.edges.web.token.live import LivePages
 from mintscope.edges.web.token.reading import TokenReading, ToldReport
 from mintscope.edges.web.token.shown import figures_of, shown_report
@@ -72,12 +78,16 @@ class _Known:
             "line": self.line,
             "figures": None if self.line is None else figures_of(self.line),
             "watched": self.watched,
-            "facts": None if self.facts is None else list(facts_in_words(self.facts, self.now)),
+            "facts": None if self.facts is None else self._told(self.facts),
             "facts_read_at": None if self.facts is None else self.facts.read_at_ms,
             "ui_multiplier": self._ui_multiplier(),
             "supply": None if self.facts is None else supply_of(self.facts),
             "meanings": [each for each in DEFINITIONS if each.anchor in SHOWN],
         }
+
+    def _told(self, facts: MintFacts) -> Sequence[MintFact]:
+        larger = None if self.line is None else self.line.look_alike_of
+        return [*names_in_words(facts, larger), *facts_in_words(facts, self.now)]
 
     def _ui_multiplier(self) -> str | None:
         """Return how many tokens wallets show for one, in words; None: one."""

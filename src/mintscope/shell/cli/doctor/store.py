@@ -89,11 +89,16 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 def check_money(config: Config) -> Iterator[Finding]:
     """Add up the credit accounts, and try the pepper."""
-    place = money_place(config)
+    place, pepper = money_place(config), pepper_file(config)
+    if place.is_new and config.credits.pepper is None and pepper.exists():
+        yield fail(
+            f"money: expected {place.name}, as {pepper} is there; the service does not start",
+            "restore a backup, or start once with --new if this is meant to be a new installation",
+        )
+        return
     if place.is_new:
         yield ok(f"money: {place.name} is made at the first start")
         return
-    pepper = pepper_file(config)
     try:
         if config.credits.pepper is None and not pepper.exists():  # opening would make a new one
             raise UnusablePepper(

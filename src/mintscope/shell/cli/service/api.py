@@ -7,7 +7,7 @@ import typer
 import uvloop
 
 from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.cli.service.running import ending_in_words, start_logging
+from mintscope.shell.cli.service.running import IsNew, ending_in_words, start_logging
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.processes.siblings import Siblings
@@ -27,6 +27,7 @@ def api(
     worker: Annotated[
         int, typer.Option(min=1, max=64, hidden=True, help="Which one of several, from 1.")
     ] = 1,
+    is_new: IsNew = False,
     again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
 ) -> None:
     """Serve clients: the API and the pages."""
@@ -38,7 +39,7 @@ def api(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     with ending_in_words():
-        uvloop.run(run_api(settings, _tell_address, siblings, listener))
+        uvloop.run(run_api(settings, _tell_address, siblings, listener, is_new=is_new))
 
 
 def of_worker(settings: Config, worker: int) -> Config:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.cli.service.running import ending_in_words, start_logging
+from mintscope.shell.cli.service.running import IsNew, ending_in_words, start_logging
 from mintscope.shell.wiring.ingest import run_ingest
 
 LINE_EVERY_PERCENT: Final = 20
@@ -17,12 +17,12 @@ app = typer.Typer()
 
 
 @app.command()
-def ingest(config: ConfigFile = None) -> None:
+def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     """Read the chain and write the market; one process per installation."""
     settings = configured(config).config
     start_logging(settings.log)
     with ending_in_words(), CommandHistory() as history:
-        uvloop.run(run_ingest(settings, history))
+        uvloop.run(run_ingest(settings, history, is_new=is_new))
 
 
 class CommandHistory:

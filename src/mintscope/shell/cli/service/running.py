@@ -3,7 +3,9 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from mintscope.base.errors import FolderInUse, NeedsOperator, StoreUnavailable, UnusableStore
 from mintscope.base.solana import SourceError
@@ -13,6 +15,12 @@ from mintscope.shell.wiring.processes.log_lines import configure_logging
 
 EXIT_FAILED: Final = 1
 EXIT_OPERATOR: Final = 3  # starting it again is of no use until an operator has decided
+
+
+IsNew = Annotated[
+    bool,
+    typer.Option("--new", help="A store that was emptied, or is another installation's, is meant."),
+]
 
 
 class ChildEnded(Exception):

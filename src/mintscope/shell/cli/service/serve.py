@@ -8,7 +8,7 @@ import typer
 
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import STOP_TIMEOUT_S, Children, Role
-from mintscope.shell.cli.service.running import EXIT_FAILED, ending_in_words, start_logging
+from mintscope.shell.cli.service.running import EXIT_FAILED, IsNew, ending_in_words, start_logging
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
 
@@ -25,6 +25,7 @@ def serve(
             min=1, max=64, metavar="N", help="How many api processes; several need a `store`."
         ),
     ] = 1,
+    is_new: IsNew = False,
 ) -> None:
     """Run ingest and api side by side until Ctrl-C; one that ends is started again."""
     loaded = configured(config)
@@ -35,7 +36,9 @@ def serve(
             param_hint="--workers",
         )
     start_logging(loaded.config.log)
-    file = [] if config is None else ["--config", str(config)]
+    options = [] if config is None else ["--config", str(config)]
+    if is_new:
+        options.append("--new")
     settings, is_file = loaded.config, loaded.config.chain.source == "files"
     with ending_in_words(in_use=EXIT_FAILED), held(settings, "serve"):
         for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
@@ -44,9 +47,9 @@ def serve(
         # Clients that connect while the api is started again wait in this socket.
         with bind(settings.api) as listener, Children() as children:
             # Files come to an end; what was read from them is served on.
-            children.start("ingest", ["ingest", *file], role=Role(may_end=is_file))
+            children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
             for worker in range(1, workers + 1):
-                start_api(children, listener, file, worker=worker)
+                start_api(children, listener, options, worker=worker)
             children.wait()
             listener.close()  # the last one to hold it is the api, which ends
 

@@ -22,11 +22,12 @@ def adopter_of(
 
     known    the terms of every token that may have been paid with
     """
-    secrets = Secrets.derive(money.pepper)
+    secrets = Secrets.derive(money.pepper, money.roots)
 
     def recognised(wire: bytes, offers: Iterable[SoldItem]) -> Recognised | None:
         sold = list(offers)
-        found = (recognise(wire, sold, terms=each, quote_key=secrets.quote) for each in known)
+        keys = [each.quote for each in secrets.in_force(clock.now())]
+        found = (recognise(wire, sold, terms=each, quote_key=key) for each in known for key in keys)
         return next((each for each in found if each is not None), None)
 
     async def recognised_anywhere(wire: bytes) -> Recognised | None:

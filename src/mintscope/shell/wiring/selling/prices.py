@@ -39,7 +39,13 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
         terms: Terms, source: PriceSource, asset: Mint | None, name: str, symbol: str
     ) -> AcceptedToken:
         price_cache = PriceCache(
-            price_sources.UsableToken(price_sources.TrueClock(source, chain, clock), chain, asset),
+            price_sources.UsableToken(
+                price_sources.OwnChain(
+                    price_sources.TrueClock(source, chain, clock), chain, reader
+                ),
+                chain,
+                asset,
+            ),
             decimals=terms.decimals,
             clock=clock,
             sol=price_sources.SolPrice(reader),

@@ -72,11 +72,12 @@ def restore(config: Config, source: Path, progress: Progress) -> None:
 
 
 def _keep_pepper(source: Path, target: Path) -> None:
-    kept = source / folder.PEPPER_FILE
-    if kept.exists():
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (target / folder.PEPPER_FILE).touch(mode=0o600)
-        (target / folder.PEPPER_FILE).write_text(kept.read_text())
+    for name in (folder.PEPPER_FILE, folder.ROOTS_FILE):
+        kept = source / name
+        if kept.exists():
+            target.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (target / name).touch(mode=0o600)
+            (target / name).write_text(kept.read_text())
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from mintscope.edges.storage.sql.market_reading import MarketReading
 
 TIP: Final = """
 SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
-       finalized_slot, folded_slot
+       finalized_slot, folded_slot, genesis_hash
   FROM progress LEFT JOIN header
     ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
@@ -189,13 +189,14 @@ class SqlLogReader:
 
 def tip_of(db: Database) -> log.LogTip:
     """Return where the log stands, within a snapshot."""
-    seq, slot, time, follows_files, final, folded = db.execute(TIP).get
+    seq, slot, time, follows_files, final, folded, genesis_hash = db.execute(TIP).get
     return log.LogTip(
         seq=seq,
         slot=slot,
         time=time,
         follows_files=bool(follows_files),
         final=final,
+        genesis_hash=genesis_hash,
         folded=folded,
     )
 

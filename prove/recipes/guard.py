@@ -1,0 +1,184 @@
+"""What one mistake of an operator, or one name of a stranger, must not do."""
+
+from typing import Final
+
+from prove.recipe import Mutant, Recipe
+
+GUESSING: Final = "core/secrets/guessing.py"
+REDELIVERY: Final = "core/payments/redelivery.py"
+IDENTITY: Final = "edges/storage/identity.py"
+PRICES: Final = "edges/settlement/price_sources.py"
+LISTED: Final = "core/market/listing/listed.py"
+
+SECRETS: Final = Recipe(
+    name="secrets of an example",
+    proves="no secret that stands in a document, can be guessed or lies open starts the service",
+    tests=(
+        "docs/test_example_secrets.py",
+        "core/secrets/test_guessed_secrets.py",
+        "edges/storage/test_pepper.py",
+        "shell/config/test_config.py",
+    ),
+    mutants=(
+        Mutant(
+            "configured secrets are not looked at",
+            "shell/config/load.py",
+            "problems += guessable(config)",
+            "pass",
+            ("docs/test_example_secrets.py",),
+        ),
+        Mutant(
+            "a key that counts is taken",
+            GUESSING,
+            "if min(len(set(key)), len(differences)) < DIFFERENT_BYTES_MIN:",
+            "if len(set(key)) < DIFFERENT_BYTES_MIN:",
+            ("core/secrets/test_guessed_secrets.py",),
+        ),
+        Mutant(
+            "the pepper's file is not looked at",
+            "edges/storage/folder.py",
+            "if flaw is not None and signs:",
+            "if False:",
+            ("edges/storage/test_pepper.py",),
+        ),
+        Mutant(
+            "a configuration that others may read is taken",
+            "shell/config/secrecy.py",
+            "if mode & OTHERS:",
+            "if False:",
+            ("shell/config/test_config.py",),
+        ),
+    ),
+)
+ROTATION: Final = Recipe(
+    name="rotated secrets",
+    proves="after a rotation the old secret signs nothing that counts; every credential is good",
+    tests=(
+        "core/secrets/test_roots.py",
+        "core/payments/test_rotated_secrets.py",
+        "edges/settlement/test_rotated_roots.py",
+        "shell/cli/test_secrets_command.py",
+    ),
+    mutants=(
+        Mutant(
+            "what was replaced counts for ever",
+            REDELIVERY,
+            "if now - newer.since < OVERLAP_MS",
+            "if True",
+        ),
+        Mutant(
+            "what was replaced counts no more at once",
+            REDELIVERY,
+            "if now - newer.since < OVERLAP_MS",
+            "if False",
+        ),
+        Mutant(
+            "the new secret never signs",
+            REDELIVERY,
+            "return next((each for each in self.newer if each.since <= now), self)",
+            "return self",
+        ),
+        Mutant(
+            "answers of before are lost",
+            REDELIVERY,
+            "return (*self.newer, self)",
+            "return self.newer or (self,)",
+        ),
+    ),
+)
+OWN_STORES: Final = Recipe(
+    name="one installation",
+    proves="another chain, an emptied store or that of another installation is refused",
+    tests=(
+        "edges/storage/test_identity.py",
+        "edges/settlement/test_price_sources.py",
+        "shell/wiring/test_ready_to_sell.py",
+    ),
+    mutants=(
+        Mutant(
+            "emptied money is a new installation",
+            IDENTITY,
+            "if not (is_used or beside.is_new):",
+            "if False:",
+            ("edges/storage/test_identity.py",),
+        ),
+        Mutant(
+            "a market of another installation is taken",
+            IDENTITY,
+            "if not beside.is_new:",
+            "if False:",
+            ("edges/storage/test_identity.py",),
+        ),
+        Mutant(
+            "payments are taken on any chain",
+            PRICES,
+            "if settled_on == followed:",
+            "if settled_on:",
+            ("edges/settlement/test_price_sources.py", "shell/wiring/test_ready_to_sell.py"),
+        ),
+        Mutant(
+            "a frozen treasury is not told",
+            "shell/wiring/payments.py",
+            "if each.price_cache.doubt in CLOSING:",
+            "if False:",
+            ("shell/wiring/test_ready_to_sell.py",),
+        ),
+    ),
+)
+TRUTHS: Final = Recipe(
+    name="caps, pauses, names",
+    proves="a cap counts for rotations, a pause quotes nothing, imitations are named as such",
+    tests=(
+        "contract/test_debit_ledger.py",
+        "contract/test_credits_of_users.py",
+        "spec/test_pay_per_request.py",
+        "spec/test_list_tokens.py",
+        "core/market/test_look_alikes.py",
+        "shell/cli/test_children.py",
+    ),
+    mutants=(
+        Mutant(
+            "each rotation of a key has the cap once more",
+            "edges/storage/sqlite/money/credit_book.py",
+            "WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))",
+            "WHERE each_.id = k.id), 0))",
+            ("contract/test_debit_ledger.py",),
+        ),
+        Mutant(
+            "an account is deleted under its payment",
+            "core/accounts/people/access.py",
+            "if rows.credits.is_paid_for(user.user_id):",
+            "if False:",
+            ("contract/test_credits_of_users.py",),
+        ),
+        Mutant(
+            "a 402 quotes while sales are paused",
+            "core/checkout/merchant.py",
+            "if order.is_for_credits or self.is_closed():",
+            "if order.is_for_credits:",
+            ("spec/test_pay_per_request.py",),
+        ),
+        Mutant(
+            "a token looks like itself",
+            LISTED,
+            "is_larger = self._volume[top] > self._volume[rows]",
+            "is_larger = self._volume[top] >= self._volume[rows]",
+            ("spec/test_list_tokens.py",),
+        ),
+        Mutant(
+            "what is hidden in a name is not told",
+            "core/market/listing/names.py",
+            'return text is not None and any(category(each).startswith("C") for each in text)',
+            "return False",
+            ("spec/test_list_tokens.py",),
+        ),
+        Mutant(
+            "serve is started again though only an operator can help",
+            "shell/cli/service/children.py",
+            "needs_operator=code == EXIT_OPERATOR,",
+            "needs_operator=False,",
+            ("shell/cli/test_children.py",),
+        ),
+    ),
+)
+RECIPES: Final = (SECRETS, ROTATION, OWN_STORES, TRUTHS)

@@ -1,0 +1,85 @@
+"""`make audit`: no locked package has a version that an advisory names.
+
+Advisories are in the form of OSV (https://ossf.github.io/osv-schema), one JSON object or a list of
+them in each file: those in `requirements/advisories.json`, and all of a folder that ADVISORIES
+names, as the export of PyPI's advisories is unpacked.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from prove.supply.locked import ROOT, Locked, locked
+
+KEPT: Final = ROOT / "requirements" / "advisories.json"
+
+
+def advisories(places: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
+    """Yield every advisory in *places*, files or folders of files."""
+    for place in places:
+        for file in sorted(place.rglob("*.json")) if place.is_dir() else [place]:
+            found = json.loads(file.read_text())
+            yield from found if isinstance(found, list) else [found]
+
+
+def names(advisory: Mapping[str, Any], package: Locked) -> bool:
+    """Say whether *advisory*, unless it was withdrawn, names the version of *package*."""
+    if advisory.get("withdrawn"):
+        return False
+    return any(_affects(each, package) for each in advisory.get("affected", []))
+
+
+def _affects(affected: Mapping[str, Any], package: Locked) -> bool:
+    about = affected.get("package", {})
+    if about.get("ecosystem") != "PyPI":
+        return False
+    if canonicalize_name(about["name"]) != canonicalize_name(package.name):
+        return False
+    if package.version in affected.get("versions", []):
+        return True
+    version = Version(package.version)
+    return any(
+        _is_within(each["events"], version)
+        for each in affected.get("ranges", [])
+        if each.get("type") == "ECOSYSTEM"
+    )
+
+
+def _is_within(events: Sequence[Mapping[str, str]], version: Version) -> bool:
+    """Say whether *version* lies behind an introduction and before what ends it."""
+    is_affected = False
+    for event in sorted(events, key=_at):
+        at = _at(event)
+        if "introduced" in event and version >= at:
+            is_affected = True
+        elif ("fixed" in event and version >= at) or ("last_affected" in event and version > at):
+            is_affected = False
+    return is_affected
+
+
+def _at(event: Mapping[str, str]) -> Version:
+    (text,) = event.values()
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return Version("0")
+
+
+def main(*more: str) -> int:
+    """Print what is affected, by what is kept and by *more* places; return the exit code."""
+    read, packages = list(advisories([KEPT, *map(Path, more)])), locked()
+    found = [(each, package) for each in read for package in packages if names(each, package)]
+    for advisory, package in found:
+        summary = advisory.get("summary") or advisory.get("details", "")
+        print(f"{package.name} {package.version}: {advisory['id']} {summary[:100]}")
+    print(f"{len(read)} advisories, {len(packages)} packages, {len(found)} affected")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""The packages that the locks name, with their hashes."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LOCKS: Final = ("run", "postgres", "redis", "mcp", "geyser")
+_PACKAGE: Final = re.compile(
+    r"^([\w.-]+)==([^\s;\\]+)[^\n]*((?:\n    --hash=sha256:[0-9a-f]{64}[ \\]*)+)", re.MULTILINE
+)
+
+
+class Locked(NamedTuple):
+    """A package of a lock; *hashes* are the SHA-256 of its files, hexadecimal."""
+
+    name: str
+    version: str
+    hashes: Sequence[str]
+
+
+def locked(folder: Path = ROOT / "requirements") -> Sequence[Locked]:
+    """Return every package that a service may be installed with, by name and version.
+
+    Versions of Python may have versions of a package of their own.
+    """
+    found = set()
+    for lock in LOCKS:
+        for name, version, hashes in _PACKAGE.findall((folder / f"{lock}.txt").read_text()):
+            found.add(Locked(name, version, tuple(re.findall("[0-9a-f]{64}", hashes))))
+    return sorted(found)

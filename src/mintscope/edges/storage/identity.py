@@ -1,0 +1,119 @@
+"""Whether the money and the market of an installation belong together.
+
+Each store holds the name of its installation, drawn at its first start.  A store that has none, or
+another, beside files that know better was emptied or exchanged: whatever was sold is not in it.
+"""
+
+from typing import Final, NamedTuple
+
+from mintscope.base.errors import UnusableStore
+from mintscope.edges.storage.database import Database
+
+SHOWN: Final = 8  # digits of a name
+NAMED: Final = {
+    "money": "SELECT name FROM installation",
+    "market": "SELECT name FROM market_installation",
+}
+NAME: Final = {
+    "money": "INSERT INTO installation (id, name, version) VALUES (1, ?, ?) ON CONFLICT DO NOTHING",
+    "market": (
+        "INSERT INTO market_installation (id, name, version) VALUES (1, ?, ?)"
+        " ON CONFLICT DO NOTHING"
+    ),
+}
+RENAME: Final = {
+    "money": "UPDATE installation SET name = ?",
+    "market": "UPDATE market_installation SET name = ?",
+}
+RAN: Final = {
+    "money": "UPDATE installation SET version = ? WHERE version = ?",
+    "market": "UPDATE market_installation SET version = ? WHERE version = ?",
+}
+VERSION: Final = {
+    "money": "SELECT version FROM installation",
+    "market": "SELECT version FROM market_installation",
+}
+# Something was kept before stores had names: the pepper of the hashes in it.
+IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM pepper)"
+MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a new one"
+
+
+class Beside(NamedTuple):
+    """What is kept outside the two stores, and who looks.
+
+    where        the stores, in words
+    has_pepper   a pepper is kept in the data folder: something was kept before
+    is_new       an operator says that a store that was emptied or exchanged is meant
+    version      of this mintscope
+    """
+
+    where: str
+    has_pepper: bool
+    is_new: bool
+    version: str
+
+
+def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
+    """Return the name of the installation; give it to the store that has none.
+
+    drawn     a new name
+    Raises    UnusableStore for a store that was emptied or exchanged
+    """
+    of_money, of_market = _named(money, "money"), _named(market, "market")
+    if of_money is None:
+        is_used = bool(money.execute(IS_USED).get)
+        if not (is_used or beside.is_new):
+            _expect_nothing_known(of_market, beside)
+        is_emptied = beside.is_new and not is_used
+        name = of_money = _name(money, "money", beside, drawn if is_emptied else of_market or drawn)
+    else:
+        name = of_money
+    if of_market is None:
+        of_market = _name(market, "market", beside, name)
+    if of_market != of_money:
+        if not beside.is_new:
+            raise UnusableStore(
+                f"expected money and market of one installation in {beside.where}; the money is of"
+                f" {of_money[:SHOWN]}, the market of {of_market[:SHOWN]}: {MEAN_IT}"
+            )
+        with market.transaction():
+            market.execute(RENAME["market"], (of_money,))
+    for database, kind in ((money, "money"), (market, "market")):
+        _note_version(database, kind, beside.version)
+    return name
+
+
+def _expect_nothing_known(of_market: str | None, beside: Beside) -> None:
+    if of_market is not None:
+        raise UnusableStore(
+            f"expected the money of installation {of_market[:SHOWN]} in {beside.where}, as its"
+            f" market is there; there is none: {MEAN_IT}"
+        )
+    if beside.has_pepper:
+        raise UnusableStore(
+            f"expected money in {beside.where}, as the pepper of its credentials is kept in the"
+            f" data folder; there is none: {MEAN_IT}"
+        )
+
+
+def _named(database: Database, kind: str) -> str | None:
+    name = database.execute(NAMED[kind]).get
+    return None if name is None else str(name)
+
+
+def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
+    """Give *name* to a store; return the one that another process may have given first."""
+    with database.transaction():
+        database.execute(NAME[kind], (name, beside.version))
+        return str(database.execute(NAMED[kind]).get)
+
+
+def _note_version(database: Database, kind: str, version: str) -> None:
+    ran = str(database.execute(VERSION[kind]).get)
+    if _order(version) > _order(ran):
+        with database.transaction():
+            database.execute(RAN[kind], (version, ran))
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdecimal() else 0 for part in version.split("."))

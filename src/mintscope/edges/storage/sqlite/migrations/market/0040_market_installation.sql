@@ -1,0 +1,6 @@
+-- Which installation this is, as in the money of the same, and the newest mintscope that ran on it.
+CREATE TABLE market_installation (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    name    TEXT NOT NULL CHECK (length(name) = 32),   -- hexadecimal digits, at random
+    version TEXT NOT NULL
+) STRICT;

@@ -1,0 +1,60 @@
+"""What is installed with the service, and under which licence: docs/reference/licences.md."""
+
+import re
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = (ROOT / "docs" / "reference" / "licences.md").read_text()
+LISTED: Final = dict(re.findall(r"^\| (?!package)([a-z0-9.-]+) \| (.+?) \|$", PAGE, re.MULTILINE))
+LOCKS: Final = ("run", "postgres", "redis", "mcp", "geyser")
+# None of these asks for more than its text beside a copy; the others are explained on the page.
+FREE: Final = re.compile(
+    r"MIT|BSD|Apache|ISC|0BSD|Zlib|CC0|PSF|Unlicense|any-OSI|MPL-2\.0|not declared"
+)
+
+
+def locked() -> set[str]:
+    """Return the packages that a service may be installed with."""
+    texts = ((ROOT / "requirements" / f"{name}.txt").read_text() for name in LOCKS)
+    return {name for text in texts for name in re.findall(r"^([\w.-]+)==", text, re.MULTILINE)}
+
+
+def declared(name: str) -> str:
+    """Return the licence that the package *name*, as installed here, says it has."""
+    found = metadata(name).json
+    if expression := found.get("license_expression"):
+        return str(expression)
+    text = str(found.get("license") or "").partition("\n")[0]
+    if 0 < len(text) < 40:
+        return text
+    classes = [
+        each.rpartition(" :: ")[2]
+        for each in found.get("classifier", [])
+        if each.startswith("License ::")
+    ]
+    return ", ".join(classes) or "not declared"
+
+
+def test_every_package_that_is_installed_is_listed_and_no_other() -> None:
+    assert set(LISTED) == locked()
+
+
+@pytest.mark.parametrize("name", sorted(LISTED))
+def test_it_has_the_licence_that_is_listed(name: str) -> None:
+    try:
+        licence = declared(name)
+    except PackageNotFoundError:
+        pytest.skip(f"{name} is for other systems: it is not installed here")
+    assert licence == LISTED[name]
+
+
+@pytest.mark.parametrize("name", sorted(LISTED))
+def test_a_licence_that_asks_for_more_is_explained(name: str) -> None:
+    if FREE.search(LISTED[name]) is None:
+        explained = PAGE.partition("## What they ask for")[2]
+        assert f"`{name}`" in explained
+        assert LISTED[name].partition("-")[0] in explained

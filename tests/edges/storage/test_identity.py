@@ -1,0 +1,159 @@
+"""Money and market of one installation: an emptied or exchanged one is refused, on both engines."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.base.credentials import hash_credential
+from mintscope.base.errors import UnusableStore
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.identity import Beside, settle
+from mintscope.edges.storage.postgres.openers import open_tables
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from support.scenes.postgres import dsn_in
+from support.scenes.stores import PEPPER
+
+OLD, NEW, THIRD = "0" * 32, "1" * 32, "2" * 32
+FRESH: Final = Beside(where="here", has_pepper=False, is_new=False, version="0.1.0")
+MEANT: Final = FRESH._replace(is_new=True)
+Open = Callable[[Path, str], Database]
+
+
+def sqlite(folder: Path, kind: str) -> Database:
+    folder.mkdir(exist_ok=True)
+    return SqliteDatabase(folder / f"{kind}.sqlite", kind)
+
+
+def postgresql(folder: Path, kind: str) -> Database:
+    folder.mkdir(exist_ok=True)
+    return open_tables(dsn_in(folder), kind)
+
+
+@pytest.fixture(params=[sqlite, postgresql])
+def opened(request: pytest.FixtureRequest) -> Open:
+    found: Open = request.param
+    return found
+
+
+@pytest.fixture
+def stores(opened: Open, tmp_path: Path) -> Iterator[tuple[Database, Database]]:
+    with (
+        closing(opened(tmp_path / "one", "money")) as money,
+        closing(opened(tmp_path / "one", "market")) as market,
+    ):
+        yield money, market
+
+
+@pytest.fixture
+def others(opened: Open, tmp_path: Path) -> Iterator[tuple[Database, Database]]:
+    with (
+        closing(opened(tmp_path / "other", "money")) as money,
+        closing(opened(tmp_path / "other", "market")) as market,
+    ):
+        yield money, market
+
+
+def use(money: Database) -> None:
+    """Keep something in it, as before stores had names."""
+    with money.transaction():
+        money.execute(
+            "INSERT INTO pepper (id, check_hash) VALUES (1, ?)",
+            (bytes(hash_credential("mintscope", pepper=PEPPER)),),
+        )
+
+
+def names(stores: tuple[Database, Database]) -> list[object]:
+    money, market = stores
+    return [
+        money.execute("SELECT name FROM installation").get,
+        market.execute("SELECT name FROM market_installation").get,
+    ]
+
+
+def test_a_first_start_names_both_stores_and_later_ones_change_nothing(
+    stores: tuple[Database, Database],
+) -> None:
+    assert settle(*stores, FRESH, OLD) == OLD
+    assert names(stores) == [OLD, OLD]
+    assert settle(*stores, FRESH._replace(has_pepper=True), NEW) == OLD
+    assert settle(*stores, MEANT, NEW) == OLD
+    assert names(stores) == [OLD, OLD]
+
+
+def test_stores_of_before_get_a_name(stores: tuple[Database, Database]) -> None:
+    use(stores[0])
+    assert settle(*stores, FRESH._replace(has_pepper=True), OLD) == OLD
+    assert names(stores) == [OLD, OLD]
+
+
+def test_emptied_money_beside_its_market_is_refused_until_it_is_meant(
+    stores: tuple[Database, Database], others: tuple[Database, Database]
+) -> None:
+    settle(*stores, FRESH, OLD)
+    (empty, _), (_, market) = others, stores
+
+    with pytest.raises(UnusableStore, match=r"the money of installation 00000000 .* --new"):
+        settle(empty, market, FRESH, NEW)
+    assert names((empty, market)) == [None, OLD]
+    assert settle(empty, market, MEANT, NEW) == NEW
+    assert names((empty, market)) == [NEW, NEW]
+
+
+def test_emptied_money_beside_its_pepper_is_refused_until_it_is_meant(
+    stores: tuple[Database, Database],
+) -> None:
+    beside = FRESH._replace(has_pepper=True)
+
+    with pytest.raises(UnusableStore, match=r"the pepper of its credentials .* --new"):
+        settle(*stores, beside, OLD)
+    assert names(stores) == [None, None]
+    assert settle(*stores, beside._replace(is_new=True), OLD) == OLD
+
+
+def test_money_of_another_installation_is_refused_until_it_is_meant(
+    stores: tuple[Database, Database], others: tuple[Database, Database]
+) -> None:
+    settle(*stores, FRESH, OLD)
+    settle(*others, FRESH, NEW)
+    (money, _), (_, market) = others, stores
+
+    with pytest.raises(UnusableStore, match=r"money is of 1+, the market of 0+: .*--new"):
+        settle(money, market, FRESH, THIRD)
+    assert names((money, market)) == [NEW, OLD]
+    assert settle(money, market, MEANT, THIRD) == NEW
+    assert names((money, market)) == [NEW, NEW]
+
+
+def test_a_market_that_was_removed_is_made_again(
+    stores: tuple[Database, Database], others: tuple[Database, Database]
+) -> None:
+    settle(*stores, FRESH, OLD)
+    (money, _), (_, empty) = stores, others
+
+    assert settle(money, empty, FRESH._replace(has_pepper=True), NEW) == OLD
+    assert names((money, empty)) == [OLD, OLD]
+
+
+@pytest.mark.parametrize("kind", ["money", "market"])
+def test_a_store_of_a_newer_version_names_the_one_that_it_needs(
+    opened: Open, stores: tuple[Database, Database], tmp_path: Path, kind: str
+) -> None:
+    for version in ("0.2.0", "0.10.1", "0.9"):
+        settle(*stores, FRESH._replace(version=version), OLD)
+    for database, name in zip(stores, ("money", "market"), strict=True):
+        row = {"number": 9_999, "name": "9999_new.sql", "kind": name}
+        if opened is postgresql:
+            row["least"] = 9_999
+        with database.transaction():
+            columns = ", ".join(row)
+            marks = ", ".join("?" for _ in row)
+            database.execute(
+                f"INSERT INTO migration ({columns}) VALUES ({marks})",
+                tuple(row.values()),
+            )
+
+    with pytest.raises(UnusableStore, match=r"it needs mintscope 0\.10\.1 or newer, this is "):
+        opened(tmp_path / "one", kind).close()
