@@ -134,7 +134,7 @@ def confirmed_at(port: int) -> dict[int, float]:
 
 
 def asked_of_node(port: int, method: str) -> Any:
-    """Return what the node on *port* answers to *method* without parameters."""
+    """Return the result of *method*, called without parameters, from the node on *port*."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     call = {"jsonrpc": "2.0", "id": 1, "method": method}
     connection.request("POST", "/", json.dumps(call))

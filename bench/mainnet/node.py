@@ -67,7 +67,7 @@ class Node:
         return _answer(result), False
 
     def measured(self, method: str) -> bytes:
-        """Return the body of what a measurement asks, which is at this machine."""
+        """Return the body for *method* of a measurement, without the delay of a network."""
         return _answer(self._chain.head() if method == "bench_head" else self._chain.sent_at_s)
 
     def _head(self, config: Mapping[str, Any]) -> Slot:

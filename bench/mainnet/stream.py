@@ -24,9 +24,9 @@ MORE: Final = 0x80
 
 
 class Stream:
-    """What all blocks share is made once, as the bytes that are sent.
+    """A stream whose blocks share their transactions, encoded once.
 
-    To make them for each block would take half a core of a machine that ingest is measured on.
+    To encode them for each block would take half a core of the machine that ingest is measured on.
     """
 
     def __init__(self, chain: Chain, delay_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What a request holds beside its path: queries, JSON bodies, arguments of tools, proofs."""
+"""Requests beside their path: queries, JSON bodies, arguments of tools, proofs."""
 
 import json
 from contextlib import suppress

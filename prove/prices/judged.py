@@ -11,7 +11,7 @@ TRUTH_S: Final = 60
 
 
 class Judged(NamedTuple):
-    """What came of it.
+    """How a served price compared with the true one.
 
     worst      the served price over the true one at its worst, or the inverse: 1.0 is right
     off_s      seconds in which it was more than OFF off
@@ -37,8 +37,12 @@ def judge(
     truth   whether the price of a swap is the true one from then on; None: of every honest one
     """
     served = true = 0.0
-    worst, off, longest, run = 1.0, 0, 0, 0
-    second, seconds = START + since_s, 0
+    worst = 1.0
+    off = 0
+    longest = 0
+    run = 0
+    second = START + since_s
+    seconds = 0
     end = trades[-1].offer.time + 1
     position = 0
     while second <= end:
@@ -78,7 +82,8 @@ def least_capital(
 
     if not moves(most):
         return None
-    low, high = 0.0, most
+    low = 0.0
+    high = most
     while high - low > max(1.0, low / 100):
         middle = (low + high) / 2
         low, high = (low, middle) if moves(middle) else (middle, high)

@@ -106,7 +106,8 @@ def crowd(  # noqa: PLR0913 - what a market is made of
     volatility   of what the token is worth, a second (log-normal)
     drift        of it, a second
     """
-    time, worth = begin, pools[0].spot
+    time = begin
+    worth = pools[0].spot
     while True:
         pause_s = random.expovariate(1 / every_s)
         time += pause_s

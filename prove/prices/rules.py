@@ -1,5 +1,6 @@
 """The rules that were compared; each says of one swap after another whether it sets the price."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -79,24 +80,20 @@ class FirstVolume:
         self._price, self._at = offer.usd, offer.time
 
 
-class Weighed:
+class Weighed(ABC):
     """A rule that weighs the pools of a mint; by default their median decides."""
 
     def __init__(self, *, is_deepest: bool = False) -> None:
         self._last: dict[str, Offer] = {}
         self._is_deepest = is_deepest
 
+    @abstractmethod
     def weight(self, pool: str, time: int) -> float:
-        """Return what *pool* weighs."""
-        raise NotImplementedError
-
-    def note(self, offer: Offer) -> None:
-        """Take in what the swap shows."""
+        """Return the weight of *pool* at *time*."""
 
     def sets_price(self, offer: Offer) -> bool:
         """Return whether the pool counts, and is within 2 % of what decides."""
         self._last[offer.pool] = offer
-        self.note(offer)
         weighed = [(one.usd, self.weight(pool, offer.time)) for pool, one in self._last.items()]
         most = max(weight for _, weight in weighed)
         if self.weight(offer.pool, offer.time) < FRACTION * most:
@@ -116,10 +113,10 @@ class ByVolume(Weighed):
         self._recent: dict[str, deque[Offer]] = {}
 
     @override
-    def note(self, offer: Offer) -> None:
-        """Keep ten minutes of each pool."""
-        kept = self._recent.setdefault(offer.pool, deque())
-        kept.append(offer)
+    def sets_price(self, offer: Offer) -> bool:
+        """Keep the swaps of each pool, of which the newest ten minutes weigh."""
+        self._recent.setdefault(offer.pool, deque()).append(offer)
+        return super().sets_price(offer)
 
     @override
     def weight(self, pool: str, time: int) -> float:
@@ -157,7 +154,8 @@ class ByStanding:
 
 
 def _median(weighed: list[tuple[float, float]]) -> float:
-    half, below = sum(weight for _, weight in weighed) / 2, 0.0
+    half = sum(weight for _, weight in weighed) / 2
+    below = 0.0
     for price, weight in sorted(weighed):
         below += weight
         if below >= half:

@@ -1,4 +1,4 @@
-"""What one mistake of an operator, or one name of a stranger, must not do."""
+"""Recipes for secrets, stores and names: mistakes of an operator, and lies of a stranger."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""What a service is made of: `make sbom` writes it down, `make audit` looks for advisories."""
+"""The packages of a service: `make sbom` lists them, `make audit` compares them with advisories."""

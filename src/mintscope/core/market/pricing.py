@@ -89,9 +89,13 @@ def sol_usd_samples(
     found = []
     for swap in swaps:
         if swap.in_mint == WSOL and swap.out_mint in quotes.dollars:
-            lamports, dollars, left = swap.in_amount, swap.out_amount, swap.out_left
+            lamports = swap.in_amount
+            dollars = swap.out_amount
+            left = swap.out_left
         elif swap.out_mint == WSOL and swap.in_mint in quotes.dollars:
-            lamports, dollars, left = swap.out_amount, swap.in_amount, swap.in_left
+            lamports = swap.out_amount
+            dollars = swap.in_amount
+            left = swap.in_left
         else:
             continue
         if lamports < SAMPLE_LAMPORTS_MIN or dollars > VOLUME_MAX:
@@ -170,7 +174,8 @@ def price_slot(
         volume = 0 if is_wash else flow
         price = _price(seen, rate.usd, quotes)
         usd, sol = (None, None) if isinstance(price, Unpriced) else price
-        offered, evidence = None, None
+        offered: tuple[float, float] | None = None
+        evidence: Evidence | None = None
         if isinstance(price, Unpriced):
             unpriced[price] += 1
         else:
@@ -179,7 +184,9 @@ def price_slot(
                 seen.base, offer_of(swap.pool, price, evidence, time)
             ):
                 unpriced[Unpriced.OTHER_POOL] += 1
-                usd, sol, offered = None, None, price
+                usd = None
+                sol = None
+                offered = price
         if volume or usd is not None:
             at, is_buy = _position(swap), seen.is_buy
             shown = offered, _detail(swap, seen), evidence
