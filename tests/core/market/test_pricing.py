@@ -155,6 +155,26 @@ def test_a_trader_on_both_sides_of_a_slot_adds_no_volume() -> None:
     assert all(one.price_usd for one in priced)
 
 
+def test_a_rejected_round_trip_that_changes_its_pool_is_in_the_log() -> None:
+    """A restart knows of a pool what the log holds: all that changed it must be there."""
+    pools = Standings()
+    deep = swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9)
+    deep = deep._replace(pool="deep", in_left=10**12)
+    trip = [
+        swap(TOKEN, WSOL, base_amount=10**8, quote_amount=10**9, inner=n, is_buy=n == 0)._replace(
+            pool="own", in_left=10**9, out_left=10**9
+        )
+        for n in range(2)
+    ]
+    for slot, swaps in enumerate([[deep], trip]):
+        pools.begin(Slot(slot))
+        priced = price_slot(swaps, RATE, pools.sets_price, BASIC, UnixS(NOW + slot)).swaps
+
+    assert pools.changed().keys() == {one.mint for one in priced} == {TOKEN}
+    assert [(one.volume, one.price_usd) for one in priced] == [(0, None), (0, None)]
+    assert all(one.evidence and one.offered for one in priced)
+
+
 def test_swaps_come_out_in_chain_order() -> None:
     swaps = [
         swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9, index=index, inner=inner)

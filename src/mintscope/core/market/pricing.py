@@ -187,7 +187,8 @@ def price_slot(
                 usd = None
                 sol = None
                 offered = price
-        if volume or usd is not None:
+        # What changed its pool is in the log, or a restart would know less of the pool.
+        if volume or evidence is not None:
             at, is_buy = _position(swap), seen.is_buy
             shown = offered, _detail(swap, seen), evidence
             priced.append(PricedSwap(seen.base, *at, is_buy, volume, usd, sol, swap.pool, *shown))

@@ -25,7 +25,11 @@ FROM_MINUTES: Final = (3, len(kernels.GRAINS))
 
 
 def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
-    """Return *swaps* (row, effective time, swap), which are in order, as arrays."""
+    """Return *swaps* (row, effective time, swap), which are in order, as arrays.
+
+    Those without a price and without volume touch nothing, and are left out.
+    """
+    swaps = [one for one in swaps if one[2].volume or one[2].price_usd is not None]
     return Trades(
         np.array([row for row, _, _ in swaps], np.int64),
         np.array([time for _, time, _ in swaps], np.int64),

@@ -57,7 +57,12 @@ class Frame:
         return [*self.acc, self.count, self.bucket, self.buy, self.sell, *candle]
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
-        """Add one swap; *price* is None where it sets no candle."""
+        """Add one swap; *price* is None if it sets no candle.
+
+        One without a price and without volume touches nothing.
+        """
+        if price is None and not swap.volume:
+            return
         at = bucket(self._timeframe, time)
         if at != self.bucket:
             self._open(at)
