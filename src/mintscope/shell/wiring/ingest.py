@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -22,8 +21,6 @@ from mintscope.edges.ingest.pipeline import Ingest, WrongChain
 from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.sources.accounts.mint_facts import keep_facts
 from mintscope.edges.sources.files import FileSource, Progress
-from mintscope.edges.sources.finality import watch_migration
-from mintscope.edges.sources.node import Node, PreferredNodes
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.edges.sources.watchdog import WatchedSource
@@ -37,7 +34,7 @@ from mintscope.shell.wiring.maintenance import run_until_signalled, running, ser
 from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.sources.asked import reading_what_is_asked
-from mintscope.shell.wiring.sources.endpoint import node_endpoint
+from mintscope.shell.wiring.sources.endpoint import asked_beside, following
 from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.turn import turn
 from mintscope.shell.wiring.stores import Market, open_market
@@ -143,9 +140,8 @@ async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> As
     if chain.source == "files":
         yield
         return
-    endpoint = replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
     async with (
-        Rpc(endpoint, clock=clock) as rpc,
+        Rpc(asked_beside(chain), clock=clock) as rpc,
         running(partial(keep_facts, rpc, market.facts, clock), "mint facts"),
     ):
         yield
@@ -169,7 +165,7 @@ async def _source(
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress)
         return
-    async with _node(chain, clock) as node:
+    async with following(chain, clock) as node:
         polling = Polling(
             start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
             backfill_s=chain.backfill_s,
@@ -190,18 +186,3 @@ async def _source(
         yield WatchedSource(
             source=source, node=node, clock=clock, stall_after_s=chain.stall_after_s
         )
-
-
-@asynccontextmanager
-async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Node]:
-    first = node_endpoint(chain)
-    async with (
-        Rpc(first, clock=clock) as rpc,
-        running(partial(watch_migration, rpc, asyncio.sleep), "migration"),
-    ):
-        if chain.second_rpc_url is None:
-            yield rpc
-            return
-        url = chain.second_rpc_url.get_secret_value()
-        async with Rpc(replace(first, url=url, headers={}), clock=clock) as second:
-            yield PreferredNodes([rpc, second], clock)
