@@ -28,7 +28,12 @@ from support.scenes.payments.payment_world import World, world_at
 from support.spoiling import RUINED, spoil
 
 PRICE: Final = 22_500
-OF_NODE: Final = ["getLatestBlockhash", "getBlockHeight", "getSignaturesForAddress"]
+OF_NODE: Final = [
+    "getLatestBlockhash",
+    "getBlockHeight",
+    "getEpochInfo",
+    "getSignaturesForAddress",
+]
 Change = Callable[[bytes], bytes]
 seeds = st.integers(0, 2**48)
 

@@ -193,6 +193,36 @@ async def test_the_amount_of_a_payment_that_cannot_land_is_given_back(
 
 
 @ways
+@pytest.mark.parametrize("fault", ["refused", "finalized"])
+async def test_a_node_without_the_level_confirmed_is_paid_with(
+    world: World, way: str, fault: str
+) -> None:
+    world.slots(40)  # so that there are blocks no fork can take back
+    world.go_wrong(confirmed=fault)
+    visit = Visit(world, way, atoms_in_all=PRICE)
+    assert (await visit.buy()).status_code == 201
+    assert visit.wallet.limit.spent == world.received() == PRICE
+
+
+@ways
+@pytest.mark.parametrize("fault", ["refused", "finalized"])
+async def test_death_is_proven_by_a_node_without_the_level_confirmed(
+    world: World, way: str, fault: str
+) -> None:
+    world.slots(40)
+    visit = Visit(world, way, patience_s=0.02, atoms_in_all=PRICE)
+    world.go_wrong(landing={"kind": "never", "times": 1}, confirmed=fault)
+    assert (await visit.buy()).status_code == 503
+    world.slots(EXPIRY_SLOTS)
+    assert (await visit.buy()).status_code == 402
+    while (bought := await visit.buy()).status_code == 503:  # another is on its way
+        world.slots(1)
+
+    assert bought.status_code == 201
+    assert world.received() == visit.wallet.limit.spent == PRICE
+
+
+@ways
 async def test_a_dead_payment_is_made_anew_by_the_same_request(world: World, way: str) -> None:
     visit = Visit(world, way, patience_s=0.02, atoms_in_all=PRICE)
     world.go_wrong(landing={"kind": "never", "times": 1})
@@ -211,8 +241,8 @@ async def test_a_dead_payment_is_made_anew_by_the_same_request(world: World, way
 @pytest.mark.parametrize(
     "trouble",
     [
-        {"calls": {"getBlockHeight": {"kind": "http"}}},
-        {"calls": {"getBlockHeight": {"kind": "rpc"}}},
+        {"calls": {"getEpochInfo": {"kind": "http"}}},
+        {"calls": {"getEpochInfo": {"kind": "rpc"}}},
         {"calls": {"getSignaturesForAddress": {"kind": "http", "status": 429}}},
     ],
 )

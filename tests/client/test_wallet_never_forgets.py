@@ -21,6 +21,7 @@ from solders.transaction import VersionedTransaction
 
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
+from mintscope.client.node import NODES_APART_BLOCKS
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.payments.protocol.headers import (
     PAYMENT_REQUIRED,
@@ -144,15 +145,25 @@ class Buying(RuleBasedStateMachine):
                 }
                 result = {"context": {"slot": self.height}, "value": value}
             case "getBlockHeight":
-                is_final = call["params"] == [{"commitment": "finalized"}]
-                result = final if is_final else self.height - self.lag
+                assert call["params"] == [{"commitment": "processed"}]
+                result = self.height - self.lag
+            case "getEpochInfo":
+                assert call["params"] == [{"commitment": "finalized"}]
+                result = {"absoluteSlot": final, "blockHeight": final}
             case _:  # getSignaturesForAddress
+                if call["params"][1]["minContextSlot"] > final - self.lag:
+                    return _error(-32016, "Minimum context slot has not been reached")
                 result = [
                     {"signature": "s", "slot": slot, "err": None, "memo": f"[{len(memo)}] {memo}"}
                     for slot, memo in reversed(self.landed)
                     if slot <= final - self.lag
                 ]
         return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
+
+
+def _error(code: int, message: str) -> httpx.Response:
+    error = {"code": code, "message": message}
+    return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": error})
 
 
 def _blockhash(height: int) -> str:
@@ -180,3 +191,18 @@ def test_a_node_behind_the_height_it_tells_proves_no_death() -> None:
     buying.buy(KEYS[0], 402, 1, MEMOS[0])
 
     buying.what_may_be_gone_is_spent()
+
+
+@pytest.mark.parametrize("age", [None, 0])
+def test_doubt_ends_182_blocks_after_the_node_was_first_asked(age: int | None) -> None:
+    """Also of a payment that names a blockhash of the seller's."""
+    buying = Buying()
+    buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
+    buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)  # now it is known until when it may land
+    buying.wait(VALID_BLOCKS + NODES_APART_BLOCKS + FINAL_BLOCKS, 0)
+    buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
+    assert len(buying.sent) == 1
+    buying.wait(1, 0)
+    buying.buy(KEYS[0], 402, LIMIT, MEMOS[0], age)
+
+    assert len(buying.sent) == 2  # the first one counts as spent no longer

@@ -5,8 +5,9 @@ date nor a version tells how long to wait: all that waits for finality asks a `F
 """
 
 from collections import deque
+from collections.abc import Sequence
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +16,10 @@ from mintscope.base.primitives import Slot
 FAST_S: Final = 4.0  # a third of what finality took before Alpenglow, and much more than since
 MARKS_MAX: Final = 1_000  # newest slots whose finality is waited for
 SAMPLES_MAX: Final = 32
+INVALID_PARAMS: Final = -32602  # of JSON-RPC: so a node refuses a level that it does not know
+LEVELS: Final = ("commitment", "preflightCommitment")  # options of JSON-RPC that name one
+CONFIRMED: Final = "confirmed"
+FINALIZED: Final = "finalized"
 
 
 class Behind(msgspec.Struct, frozen=True):
@@ -85,3 +90,17 @@ class FinalityMeter:
         slots = median(sample.slots for sample in self._samples)
         seconds = median(sample.seconds for sample in self._samples)
         return Behind(round(slots), seconds)
+
+
+def as_final(params: Sequence[Any]) -> list[Any]:
+    """Return *params* of a JSON-RPC call with the level `finalized` wherever they name `confirmed`.
+
+    Announced releases of Solana may drop the level `confirmed`: then a block is confirmed when it
+    is final.
+    """
+    return [_as_final(each) if isinstance(each, dict) else each for each in params]
+
+
+def _as_final(options: dict[str, Any]) -> dict[str, Any]:
+    named = [level for level in LEVELS if options.get(level) == CONFIRMED]
+    return {**options, **dict.fromkeys(named, FINALIZED)}

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, TypeVar
 import httpx
 import msgspec
 
+from mintscope.base.finality import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
 from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.base.pace import BLOCKHASH_BLOCKS
 from mintscope.client.journal import Sent
@@ -21,8 +22,9 @@ Answer = TypeVar("Answer")
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
 Dialogue = Generator[httpx.Request, httpx.Response, Answer]
 
-# Nodes behind one address stand at different heights.
+# What a node may be behind the one that a seller's blockhash is of.
 NODES_APART_BLOCKS: Final = 32
+TIP: Final = "processed"  # the newest level, which every node knows
 PAGE: Final = 1_000  # the most that one answer holds
 PAGES_MAX: Final = 20
 
@@ -71,8 +73,19 @@ class _Latest(msgspec.Struct, frozen=True):
     value: _Blockhash
 
 
+class _EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
+    absolute_slot: Number
+    block_height: Number
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: int
+    message: str = ""
+
+
 class _Answered(msgspec.Struct, frozen=True):
-    result: msgspec.Raw
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: _Error | None = None
 
 
 _ANSWERED: Final = msgspec.json.Decoder(_Answered)
@@ -80,7 +93,7 @@ _ANSWERED: Final = msgspec.json.Decoder(_Answered)
 
 def latest(url: str) -> Dialogue[Recent]:
     """Ask for a recent blockhash.  Raises NodeSilent."""
-    found = yield from _ask(url, "getLatestBlockhash", {"commitment": "confirmed"}, kind=_Latest)
+    found = yield from _ask(url, "getLatestBlockhash", {"commitment": CONFIRMED}, kind=_Latest)
     value = found.value
     return Recent(value.blockhash, found.context.slot, value.last_valid_block_height)
 
@@ -88,28 +101,29 @@ def latest(url: str) -> Dialogue[Recent]:
 def last_height(url: str) -> Dialogue[int]:
     """Ask for the last block height at which anything can land that is signed by now.
 
-    Its blockhash is of a block that the node knows, or will in NODES_APART_BLOCKS.
+    That is of the newest blockhash the node knows; `fates` allows for a block that it does not.
     Raises NodeSilent.
     """
-    height = yield from _ask(url, "getBlockHeight", {"commitment": "confirmed"}, kind=int)
-    return height + BLOCKHASH_BLOCKS + NODES_APART_BLOCKS
+    height = yield from _ask(url, "getBlockHeight", {"commitment": TIP}, kind=int)
+    return height + BLOCKHASH_BLOCKS
 
 
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
     """Ask what became of the payments *sent*; return it by key, OPEN where nothing is proven.
 
-    The finalized height is read first, so that what is missing from the
-    finalized history after that proves death.
+    The finalized height is read first, so that what is missing after that from the finalized
+    history, of a node that has come as far, proves death.
     """
     by_source: defaultdict[str, list[Sent]] = defaultdict(list)
     for each in sent:
         by_source[each.source].append(each)
     found = {each.key: PaymentFate.OPEN for group in by_source.values() for each in group}
     try:
-        height = yield from _ask(url, "getBlockHeight", {"commitment": "finalized"}, kind=int)
+        tip = yield from _ask(url, "getEpochInfo", {"commitment": FINALIZED}, kind=_EpochInfo)
         for source, group in by_source.items():
-            history = yield from _history(url, source, min(each.slot for each in group))
-            found |= {each.key: _fate(each, height, history) for each in group}
+            since_slot = min(each.slot for each in group)
+            history = yield from _history(url, source, since_slot, tip.absolute_slot)
+            found |= {each.key: _fate(each, tip.block_height, history) for each in group}
     except NodeSilent:
         pass
     return found
@@ -122,11 +136,21 @@ def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> Pa
     return PaymentFate.DEAD if is_dead else PaymentFate.OPEN
 
 
-def _history(url: str, account: str, since_slot: int) -> Dialogue[list[_AccountTransaction]]:
-    """Return all that is final and touched *account* since *since_slot*.  Raises NodeSilent."""
+def _history(
+    url: str, account: str, since_slot: int, until_slot: int
+) -> Dialogue[list[_AccountTransaction]]:
+    """Return all that is final and touched *account* from *since_slot* to *until_slot* at least.
+
+    Nodes behind one address stand at different heights: one that has not come to *until_slot*
+    refuses.  Raises NodeSilent.
+    """
     lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):
-        options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}
+        options: dict[str, Any] = {
+            "commitment": FINALIZED,
+            "limit": PAGE,
+            "minContextSlot": until_slot,
+        }
         options |= {"before": lines[-1].signature} if lines else {}
         page = yield from _ask(
             url, "getSignaturesForAddress", account, options, kind=list[_AccountTransaction]
@@ -138,10 +162,19 @@ def _history(url: str, account: str, since_slot: int) -> Dialogue[list[_AccountT
 
 
 def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
-    question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    response = yield httpx.Request("POST", url, json=question)
+    """Return the result of *method*, at `finalized` if the node does not know `confirmed`."""
+    asked, final = list(params), as_final(params)
     try:
-        result = decode_json(response.content, _ANSWERED).result
-        return decode_json(result, msgspec.json.Decoder(kind))
+        answered = yield from _answered(url, method, asked)
+        is_refused = answered.error is not None and answered.error.code == INVALID_PARAMS
+        if is_refused and final != asked:
+            answered = yield from _answered(url, method, final)
+        return decode_json(answered.result, msgspec.json.Decoder(kind))
     except Undecodable as cause:
         raise NodeSilent(f"{method}: expected a result from the Solana node") from cause
+
+
+def _answered(url: str, method: str, params: list[object]) -> Dialogue[_Answered]:
+    question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    response = yield httpx.Request("POST", url, json=question)
+    return decode_json(response.content, _ANSWERED)

@@ -519,3 +519,32 @@ async def test_audits_leave_room_for_payments() -> None:
         await settlement.sponsored([Signature(f"{n:088}") for n in range(100)])
 
     assert 1 < most <= AUDITS_AT_ONCE
+
+
+async def test_parameters_that_are_refused_for_another_reason_change_no_level() -> None:
+    """A transaction that a node cannot read is refused by the same code."""
+    node = Node(
+        getBalance={"code": -32602, "message": "Invalid params"},
+        getSlot=CONFIRMED_SLOT,
+    )
+    async with chain(node) as settlement:
+        with pytest.raises(ChainUnavailable, match="Invalid params"):
+            await settlement.lamports(TERMS.pay_to)
+        node.answers["getBalance"] = {"value": 7}
+        assert await settlement.lamports(TERMS.pay_to) == 7
+
+    asked = [method for method, _ in node.asked]
+    assert asked == ["getBalance", "getSlot", "getBalance"]
+    assert all(params[-1] == {"commitment": "confirmed"} for _, params in node.asked)
+
+
+async def test_a_node_that_refuses_every_level_is_an_outage() -> None:
+    refusal = {"code": -32602, "message": "Invalid params"}
+    node = Node(getBalance=refusal, getSlot=refusal)
+    async with chain(node) as settlement:
+        for _ in range(2):
+            with pytest.raises(ChainUnavailable, match="Invalid params"):
+                await settlement.lamports(TERMS.pay_to)
+    assert not any(
+        "finalized" in str(params) for method, params in node.asked if method != "getSlot"
+    )

@@ -24,6 +24,8 @@ from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.store import FinalSlot, NewSlot, Unread
+from mintscope.devchain.chain import Devchain
+from mintscope.devchain.methods.table import Methods
 from mintscope.edges.ingest.fold import fold_once
 from mintscope.shell.cli.doctor.chain import MAINNET, check_chain
 from mintscope.shell.cli.doctor.doctor import app
@@ -39,6 +41,7 @@ from mintscope.shell.config.sections import (
     MetricsConfig,
 )
 from mintscope.shell.wiring.processes.holding import held
+from support.processes.listening import listening
 from support.scenes.stores import market_in, money_in
 
 NOW = 1_750_000_000
@@ -123,6 +126,34 @@ def test_a_healthy_node_is_ok() -> None:
 def test_alpenglow_is_told_as_the_node_tells_it(certificate: object, said: str) -> None:
     with node(**healthy(SystemClock().now() // 1000), getAgGenesisCert=certificate) as url:
         assert f"the cluster {said}" in chain_findings(url)[3].what
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            "refused",
+            (
+                "finality: the node does not know the level confirmed: blocks are read, and payments"
+                " taken, once they are final; the cluster is on Alpenglow"
+            ),
+        ),
+        (
+            "finalized",
+            "finality: 0 slots (0 ms) behind confirmed; the cluster is on Alpenglow",
+        ),
+    ],
+)
+async def test_a_node_without_the_level_confirmed_will_do(fault: str, said: str) -> None:
+    chain = Devchain(now=SystemClock().now(), history_days=0)
+    for _ in range(400):
+        chain.tick()
+    Methods(chain.vm, chain).call("devchain_setFaults", [{"confirmed": fault}])
+    async with listening(chain.app) as url:
+        found = await asyncio.to_thread(chain_findings, url)
+
+    assert said in [finding.what for finding in found], found
+    assert Level.FAIL not in levels(found)
 
 
 @pytest.mark.parametrize(

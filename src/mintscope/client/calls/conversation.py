@@ -28,7 +28,10 @@ from mintscope.client.errors import (
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 KEY_BYTES: Final = 24
 PATIENCE_S: Final = 30.0
-PAYMENT_PATIENCE_S: Final = 180.0  # within which the chain forgets what it will not take
+# Within which the chain forgets what it will not take: a blockhash lives 150 blocks, which must be
+# final, so this assumes less than about 0.9 s a slot.  At more it ends too early, with a
+# PendingError, and nothing is lost: the payment is remembered, and its key goes on with it.
+PAYMENT_PATIENCE_S: Final = 180.0
 RETRY_AFTER_S: Final = 2.0
 TIMEOUT_S: Final = 30.0
 PAID_TIMEOUT_S: Final = 90.0  # for each read; a seller may hold a payment's answer for a minute

@@ -11,10 +11,12 @@ from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
+import structlog
 from solders.hash import Hash, ParseHashError
 from solders.pubkey import Pubkey
 
 from mintscope.base.fair_queue import FairQueue
+from mintscope.base.finality import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
 from mintscope.base.foreign import Undecodable, decode_base64, decode_json
 from mintscope.base.http import open_client, read_body
 from mintscope.base.pace import Pace, pace_of_samples
@@ -25,6 +27,7 @@ from mintscope.core.payments.settlement import ChainUnavailable, Unintelligible
 from mintscope.edges.settlement import node_answers
 
 T = TypeVar("T")
+log = structlog.get_logger()
 
 CALL_S: Final = 5.0  # a question that takes longer counts as unanswered
 # A pool looks through all its connections, squared, at every request: many small ones are cheap.
@@ -43,7 +46,16 @@ NOT_THE_PAYERS: Final = frozenset(
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
 _UNIX_TIME: Final = slice(32, 40)  # of the clock's data
 _AMOUNT: Final = slice(64, 72)  # of a token account's data
-_TROUBLES: Final = {-32015: Unintelligible}  # a transaction of a version we do not know
+
+
+class _ParamsRefused(ChainUnavailable):
+    """The node does not take the parameters of a question."""
+
+
+_TROUBLES: Final[dict[int, type[ChainUnavailable]]] = {
+    -32015: Unintelligible,  # a transaction of a version we do not know
+    INVALID_PARAMS: _ParamsRefused,
+}
 
 
 class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +70,10 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaymentNode:
-    """A client of one endpoint.  Raises ChainUnavailable from every question."""
+    """A client of one endpoint.  Raises ChainUnavailable from every question.
+
+    A node that does not know the level `confirmed` is asked for `finalized` instead, as `Rpc` does.
+    """
 
     def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> None:
         self._url = endpoint.url
@@ -74,6 +89,13 @@ class PaymentNode:
         self._next_pool = cycle(self._pools)
         self._turns = FairQueue()  # a question is half a millisecond's work for the loop
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
+        self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
+        self._knows_confirmed = True
+
+    @property
+    def knows_confirmed(self) -> bool:
+        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        return self._knows_confirmed
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -81,7 +103,7 @@ class PaymentNode:
 
     async def latest(self) -> tuple[Hash, node_answers.LatestBlockhash]:
         """Return the newest confirmed blockhash, and what the node says of it."""
-        options = {"commitment": "confirmed"}
+        options = {"commitment": CONFIRMED}
         found = await self._ask("getLatestBlockhash", [options], node_answers.BLOCKHASH)
         try:
             return Hash.from_string(found.value.blockhash), found
@@ -97,7 +119,7 @@ class PaymentNode:
         options = {
             "encoding": "base64",
             "sigVerify": False,
-            "commitment": "confirmed",
+            "commitment": CONFIRMED,
             "accounts": {"encoding": "base64", "addresses": [str(source)]},
         }
         params = [b64encode(wire).decode(), options]
@@ -118,7 +140,7 @@ class PaymentNode:
 
     async def send(self, wire: bytes) -> None:
         """Send the transaction; the node itself goes on sending it until it expires."""
-        options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": "confirmed"}
+        options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": CONFIRMED}
         await self._ask("sendTransaction", [b64encode(wire).decode(), options], node_answers.TEXT)
 
     async def pace(self) -> Pace | None:
@@ -148,7 +170,7 @@ class PaymentNode:
         """Return the transaction once it is confirmed, None before."""
         options = {
             "encoding": "json",
-            "commitment": "confirmed",
+            "commitment": CONFIRMED,
             "maxSupportedTransactionVersion": 0,
         }
         async with self._reads:
@@ -158,7 +180,7 @@ class PaymentNode:
         """Return the confirmed transaction as it was sent, None while there is none."""
         options = {
             "encoding": "base64",
-            "commitment": "confirmed",
+            "commitment": CONFIRMED,
             "maxSupportedTransactionVersion": 0,
         }
         found = await self._ask("getTransaction", [signature, options], node_answers.WIRE)
@@ -166,7 +188,7 @@ class PaymentNode:
 
     async def account(self, address: str) -> AccountState | None:
         """Return what is at *address*."""
-        params = [address, {"commitment": "confirmed", "encoding": "base64"}]
+        params = [address, {"commitment": CONFIRMED, "encoding": "base64"}]
         found = (await self._ask("getAccountInfo", params, node_answers.ACCOUNT)).value
         if found is None:
             return None
@@ -185,20 +207,50 @@ class PaymentNode:
 
     async def lamports(self, wallet: Wallet) -> int:
         """Return what *wallet* has to pay fees with."""
-        params = [wallet, {"commitment": "confirmed"}]
+        params = [wallet, {"commitment": CONFIRMED}]
         return (await self._ask("getBalance", params, node_answers.BALANCE)).value
 
     async def arrivals(
         self, treasury: str, after: Signature | None, before: str | None
     ) -> list[node_answers.Arrival]:
         """Return a page of what touched *treasury*, finalized, newest first."""
-        options: dict[str, Any] = {"commitment": "finalized", "limit": PAGE}
+        options: dict[str, Any] = {"commitment": FINALIZED, "limit": PAGE}
         options |= {} if after is None else {"until": after}
         options |= {} if before is None else {"before": before}
         params = [treasury, options]
         return await self._ask("getSignaturesForAddress", params, node_answers.ARRIVALS)
 
     async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
+        """Return the result of *method*, at the level `finalized` if no other is known."""
+        if not self._knows_confirmed:
+            return await self._ask_at(method, as_final(params), decoder)
+        try:
+            return await self._ask_at(method, params, decoder)
+        except _ParamsRefused:
+            if as_final(params) == params or not await self._refuses_confirmed():
+                raise
+        if self._knows_confirmed:
+            self._knows_confirmed = False
+            log.warning("confirmed_unknown", node=self._where, used=FINALIZED)
+        return await self._ask_at(method, as_final(params), decoder)
+
+    async def _refuses_confirmed(self) -> bool:
+        """Return whether the node refuses the level `confirmed`, and takes `finalized`."""
+        return await self._takes(CONFIRMED) is False and await self._takes(FINALIZED) is True
+
+    async def _takes(self, level: str) -> bool | None:
+        """Return whether the node knows *level*; None if it gives no answer to that."""
+        try:
+            await self._ask_at("getSlot", [{"commitment": level}], node_answers.NUMBER)
+        except _ParamsRefused:
+            return False
+        except ChainUnavailable:
+            return None
+        return True
+
+    async def _ask_at(
+        self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]"
+    ) -> T:
         """Return the result of *method*; an error of the node's is an outage like any other."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:

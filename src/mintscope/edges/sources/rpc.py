@@ -21,6 +21,7 @@ import msgspec
 import structlog
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import INVALID_PARAMS, as_final
 from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.base.http import open_client, read_body
 from mintscope.base.metrics import RPC_REQUESTS
@@ -36,7 +37,6 @@ from mintscope.edges.sources.wire import (
     CERTIFICATE,
     CODES,
     HEADER,
-    INVALID_PARAMS,
     LATEST,
     SAMPLES,
     SLOT,
@@ -315,16 +315,16 @@ class Rpc:
     ) -> Answer[T]:
         """Return the result of *method*, or an error that means a missing block."""
         if not self._knows_confirmed:
-            return await self._ask(method, _finalized(params), decoder)
+            return await self._ask(method, as_final(params), decoder)
         try:
             return await self._ask(method, params, decoder)
         except RpcRefused as refusal:
-            is_of_level = refusal.code == INVALID_PARAMS and _finalized(params) != params
+            is_of_level = refusal.code == INVALID_PARAMS and as_final(params) != params
             if not is_of_level or not await self._refuses_confirmed():
                 raise
         self._knows_confirmed = False
         log.warning("confirmed_unknown", node=self._where, used=Commitment.FINALIZED.value)
-        return await self._ask(method, _finalized(params), decoder)
+        return await self._ask(method, as_final(params), decoder)
 
     async def _refuses_confirmed(self) -> bool:
         """Return whether the node refuses the level `confirmed`, and takes `finalized`."""
@@ -405,16 +405,6 @@ class Rpc:
             log.warning("block_from_the_future", slot=slot, block_time=time)
             return None
         return UnixS(time)
-
-
-def _finalized(params: list[Any]) -> list[Any]:
-    """Return *params* with the level `finalized` for `confirmed`."""
-    return [
-        {**each, "commitment": Commitment.FINALIZED}
-        if isinstance(each, dict) and each.get("commitment") == Commitment.CONFIRMED
-        else each
-        for each in params
-    ]
 
 
 def _code(error: ErrorWire) -> Code:

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Generic, TypeVar
 import msgspec
 import structlog
 
+from mintscope.base.finality import INVALID_PARAMS
 from mintscope.base.primitives import Slot
 
 log = structlog.get_logger()
@@ -127,7 +128,6 @@ class Code(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-INVALID_PARAMS: Final = -32602
 UNKNOWN_CODE: Final = Code("not of this table", Treatment.RETRY)
 CODES: Final[Mapping[int, Code]] = {
     -32001: Code("BLOCK_CLEANED_UP", Treatment.GAP),

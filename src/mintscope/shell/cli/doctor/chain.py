@@ -108,7 +108,8 @@ def _finality(finality: Finality, *, knows_confirmed: bool) -> Finding:
     behind = finality.behind
     if not knows_confirmed:
         return ok(
-            f"finality: the node does not know confirmed, blocks are read as final; {cluster}"
+            "finality: the node does not know the level confirmed: blocks are read, and payments"
+            f" taken, once they are final; {cluster}"
         )
     if behind is None:
         return ok(f"finality: not measured, as the pace is not known; {cluster}")

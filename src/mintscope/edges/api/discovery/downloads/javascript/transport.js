@@ -5,7 +5,10 @@ import { Pacing, backoffMs, retryAfterMs } from "./pacing.js";
 const TIMEOUT_MS = 30_000;
 const PAID_TIMEOUT_MS = 90_000; // a seller may hold a payment's answer for a minute
 const PATIENCE_MS = 30_000;
-const PAYMENT_PATIENCE_MS = 180_000; // within which the chain forgets what it will not take
+// Within which the chain forgets what it will not take: a blockhash lives 150 blocks, which must be
+// final, so this assumes less than about 0.9 s a slot. At more it ends with a PendingError too early;
+// the payment is remembered, and its key goes on with it.
+const PAYMENT_PATIENCE_MS = 180_000;
 const PAYMENT_RETRY_MS = 2_000;
 const ANSWER_CHARACTERS_MAX = 4 * 1024 * 1024;
 const CREDENTIAL = /^(svc_credit_[0-9a-f]{64}|svc_live_[0-9a-f]{80})$/;
