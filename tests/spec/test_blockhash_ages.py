@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from solders.hash import Hash
 
 from mintscope.core.payments.protocol.requirement import HELD_OPEN_S
 from mintscope.devchain.blockstore import SlotPace, slot_pace
@@ -20,6 +21,7 @@ from support.scenes.payments.selling_api import (
 )
 
 GOOD_BLOCKS: Final = 150
+OFFERED_BLOCKS: Final = 30  # how old a blockhash of a 402 may be
 PACES: Final = [
     slot_pace(slot_ms, final) for slot_ms in (100, 200, 400, 800) for final in (150, 13_000)
 ]
@@ -115,6 +117,25 @@ async def test_a_demand_says_for_how_long_a_payment_may_land(
     demand = await shop.demand("POST", PURCHASE)
 
     assert demand["accepts"][0]["maxTimeoutSeconds"] == min(GOOD_BLOCKS * pace.slot // 1000, 60)
+
+
+@every_pace
+async def test_what_is_signed_with_the_blockhash_of_a_402_lands_within_its_time(
+    world: World, shop: SellingApi, pace: SlotPace
+) -> None:
+    """It is sent in the last second that the demand allows, and waits for some blocks."""
+    await world.chains[-1].refresh_offer()
+    world.slots(OFFERED_BLOCKS - 1)
+    demand = await shop.demand("POST", PURCHASE)
+    offer = demand["accepts"][0]
+    payment = shop.pay(demand, blockhash=Hash.from_string(offer["extra"]["recentBlockhash"]))
+    timeout_s = offer["maxTimeoutSeconds"]
+    left = GOOD_BLOCKS - OFFERED_BLOCKS + 1
+    assert left * pace.slot // 1000 - 1 <= timeout_s <= left * pace.slot // 1000 or timeout_s == 60
+    world.slots(timeout_s * 1000 // pace.slot - 5)
+
+    async with opened(world) as patient:
+        assert (await patient.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
 
 
 @every_pace

@@ -8,10 +8,13 @@ from mintscope.core.payments.protocol.requirement import RecentBlockhash
 from mintscope.core.payments.recent import KEPT, RecentBlockhashes
 
 
-def recent(height: int, name: str = "") -> RecentBlockhash:
-    """Return the blockhash of the block at *height*."""
+def recent(height: int, left: int = 150) -> RecentBlockhash:
+    """Return the blockhash of the block at *height*, *left* blocks before it is dead."""
     return RecentBlockhash(
-        blockhash=name or f"hash-{height}", slot=height + 9, last_valid_height=height + 150
+        blockhash=f"hash-{height}",
+        slot=height + 9,
+        last_valid_height=height + 150,
+        blocks_left=left,
     )
 
 
@@ -21,9 +24,11 @@ def test_a_blockhash_is_offered_for_a_fifth_of_its_life(slot_s: float) -> None:
     assert known.young(now_s=0, slot_s=slot_s) is None
     known.note(recent(1_000), now_s=5, slot_s=slot_s)
 
-    assert known.young(now_s=5 + 30 * slot_s, slot_s=slot_s) == recent(1_000)
+    assert known.young(now_s=5, slot_s=slot_s) == recent(1_000)
+    assert known.young(now_s=5 + 10.5 * slot_s, slot_s=slot_s) == recent(1_000, 139)
+    assert known.young(now_s=5 + 30 * slot_s, slot_s=slot_s) == recent(1_000, 120)
     assert known.young(now_s=5.001 + 30 * slot_s, slot_s=slot_s) is None
-    assert known.young(now_s=5, slot_s=slot_s, height=1_030) == recent(1_000)
+    assert known.young(now_s=5, slot_s=slot_s, height=1_030) == recent(1_000, 120)
     assert known.young(now_s=5, slot_s=slot_s, height=1_031) is None
 
 
@@ -32,7 +37,7 @@ def test_a_node_that_stands_still_names_the_same_blockhash_and_it_grows_old() ->
     for second in range(8):
         known.note(recent(1_000), now_s=second, slot_s=0.2)
 
-    assert known.young(now_s=6, slot_s=0.2) == recent(1_000)
+    assert known.young(now_s=6, slot_s=0.2) == recent(1_000, 120)
     assert known.young(now_s=6.1, slot_s=0.2) is None
 
 
@@ -40,7 +45,7 @@ def test_a_node_behind_replaces_nothing_that_is_young() -> None:
     known = RecentBlockhashes()
     known.note(recent(1_000), now_s=0, slot_s=0.2)
     known.note(recent(980), now_s=1, slot_s=0.2)
-    assert known.young(now_s=1, slot_s=0.2) == recent(1_000)
+    assert known.young(now_s=1, slot_s=0.2) == recent(1_000, 145)
     known.note(recent(10), now_s=7, slot_s=0.2)  # another chain, where this one was before
 
     assert known.young(now_s=7, slot_s=0.2) == recent(10)
@@ -83,6 +88,8 @@ def test_what_is_offered_has_four_fifths_of_its_life_before_it(
 
     if offered is not None:
         assert tip - (offered.last_valid_height - 150) <= 31 + 2 * lag_max
-        assert known.young(now_s=now_s, slot_s=slot_s, height=tip) in {None, offered}
+        assert 120 <= offered.blocks_left <= offered.last_valid_height - tip + 1 + 2 * lag_max
     exact = known.young(now_s=now_s, slot_s=slot_s, height=tip)
     assert exact is None or exact.last_valid_height >= tip + 120
+    assert exact is None or exact.blocks_left <= exact.last_valid_height - tip
+    assert exact is None or (offered is not None and exact.blockhash == offered.blockhash)

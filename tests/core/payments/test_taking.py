@@ -306,16 +306,34 @@ async def test_a_dead_payment_that_is_sent_again_is_not_waited_for(world: World)
 
 
 @pytest.mark.parametrize(
-    ("slot_s", "max_timeout_s"), [(0.001, 1), (0.1, 15), (0.201, 31), (0.4, 60), (0.8, 60)]
+    ("slot_s", "blocks_left", "max_timeout_s"),
+    [
+        (0.001, 150, 3),
+        (0.1, 150, 15),
+        (0.1, 120, 12),
+        (0.2, 120, 24),
+        (0.201, 149, 29),
+        (0.4, 120, 48),
+        (0.4, 150, 60),
+        (0.8, 120, 60),
+    ],
 )
 async def test_a_requirement_says_for_how_long_a_payment_may_land(
-    world: World, slot_s: float, max_timeout_s: int
+    world: World, slot_s: float, blocks_left: int, max_timeout_s: int
 ) -> None:
-    recent = RecentBlockhash(blockhash="b" * 44, slot=7, last_valid_height=157)
+    recent = RecentBlockhash(
+        blockhash="b" * 44, slot=7, last_valid_height=157, blocks_left=blocks_left
+    )
     world.slot_s, world.chain.offered = slot_s, recent
     requirement = world.facilitator().require(RESOURCE, AMOUNT)
 
     assert (requirement.max_timeout_s, requirement.recent) == (max_timeout_s, recent)
+
+
+async def test_a_requirement_without_a_blockhash_gives_the_whole_life_of_one(world: World) -> None:
+    world.slot_s = 0.201
+
+    assert world.facilitator().require(RESOURCE, AMOUNT).max_timeout_s == 30
 
 
 async def test_a_payment_that_was_seen_is_not_broadcast_again(world: World) -> None:

@@ -81,6 +81,7 @@ PATIENCE_PARTS: Final = (
     8 / 15,
 )  # of the blockhash's life, a broadcast each
 LOOK_SLOTS: Final = 5  # between two looks at a payment that can hardly land any more
+TIMEOUT_S_MIN: Final = 3  # of a demand, on a chain so fast that it is less than a buyer needs
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 
 
@@ -141,10 +142,11 @@ class Facilitator:
             now=now,
             nonce=self.entropy(NONCE_BYTES) if key is None else secrets.nonce(key),
         )
+        recent = self.chain.offer()
+        blocks = BLOCKHASH_BLOCKS if recent is None else recent.blocks_left
+        left_s = int(blocks * self.slot_s())  # rounded down: a payment must not come too late
         return msgspec.structs.replace(
-            requirement,
-            max_timeout_s=min(max(ceil(self._life_s()), 1), HELD_OPEN_S),
-            recent=self.chain.offer(),
+            requirement, max_timeout_s=min(max(left_s, TIMEOUT_S_MIN), HELD_OPEN_S), recent=recent
         )
 
     async def present(self, presented: Presented, demand: Demand) -> VerifiedPayment | Outcome:

@@ -4,7 +4,10 @@ A buyer that signs with one needs no Solana node.  A blockhash is known for BLOC
 blocks, so an old one leaves its buyer too little time: only a young one is offered.
 """
 
+from math import ceil
 from typing import Final
+
+from msgspec.structs import replace
 
 from mintscope.base.pace import BLOCKHASH_BLOCKS
 from mintscope.core.payments.protocol.requirement import RecentBlockhash
@@ -48,13 +51,18 @@ class RecentBlockhashes:
     def young(self, *, now_s: float, slot_s: float, height: int = 0) -> RecentBlockhash | None:
         """Return the newest blockhash if it is at most YOUNG_BLOCKS old, else None.
 
+        Its age is that by *height* or that by the time since it was named, whichever is more.
+
         height    of the newest confirmed block that is known of; 0: unknown
         """
         newest = self._newest
         if newest is None or not self._is_young(now_s, slot_s):
             return None
-        is_old = height > newest.last_valid_height - BLOCKHASH_BLOCKS + YOUNG_BLOCKS
-        return None if is_old else newest
+        age = max(
+            height - (newest.last_valid_height - BLOCKHASH_BLOCKS),
+            min(ceil((now_s - self._newest_since_s) / slot_s), YOUNG_BLOCKS),
+        )
+        return None if age > YOUNG_BLOCKS else replace(newest, blocks_left=BLOCKHASH_BLOCKS - age)
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
         """Say whether the newest was first named so lately: a node that stands still repeats it."""

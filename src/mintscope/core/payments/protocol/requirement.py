@@ -8,6 +8,7 @@ import msgspec
 from solders.pubkey import Pubkey
 from solders.token.associated import get_associated_token_address
 
+from mintscope.base.pace import BLOCKHASH_BLOCKS
 from mintscope.base.primitives import Mint, Wallet
 
 Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
@@ -85,11 +86,13 @@ class RecentBlockhash(msgspec.Struct, frozen=True, kw_only=True):
     blockhash            in base58
     slot                 of the confirmed block that the node answered from
     last_valid_height    above this block height no payment that names it can land
+    blocks_left          how many blocks were still to come until then when it was offered
     """
 
     blockhash: str
     slot: int
     last_valid_height: int
+    blocks_left: int = BLOCKHASH_BLOCKS
 
 
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
