@@ -26,6 +26,7 @@ MODULES: Final = (
     "base/clock.py",
     "base/credentials.py",
     "base/errors.py",
+    "base/finality.py",
     "base/foreign.py",
     "base/pace.py",
     "base/primitives.py",
