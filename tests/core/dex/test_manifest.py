@@ -164,8 +164,13 @@ def test_orders_that_fill_nothing_are_no_swap(lines: list[str]) -> None:
     assert decode(tx(batch_update(), log=ran(MANIFEST, *lines))) == ([], [], [])
 
 
-def test_without_a_log_nothing_is_known_of_fills() -> None:
-    assert decode(tx(batch_update(), log=None)) == ([], [], [])
+@pytest.mark.parametrize("log", [None, []])
+def test_without_a_log_the_batch_is_quarantined(log: list[str] | None) -> None:
+    """Nothing is known of its fills, and nothing says that there were none."""
+    decoded = decode(tx(batch_update(), log=log))
+
+    assert decoded.swaps == []
+    assert [(q.program, q.reason) for q in decoded.quarantined] == [("manifest", "truncated_log")]
 
 
 def test_protobuf_gives_the_same_swap() -> None:

@@ -5,7 +5,7 @@ called directly and by a bot.  At the end stand the limits that decision 56 name
 exchange does and is one for all that transfers tell.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import pytest
@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mintscope.core.dex.outcome import Decoded
+from mintscope.core.dex.programs import TABLE
 from mintscope.core.market.swap import RecognisedBy
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,
     SPL,
+    SYSTEM,
     USER,
     Ix,
     Tx,
@@ -36,6 +38,8 @@ RAYDIUM_FARM = "9KEPoZmtHUrBbhWN1v1KWLMkkvwY6WLtAVUCPRtRjP4z"
 STAKE_POOL = "SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy"
 WORMHOLE = "wormDTUJ6AWPNvk59vGQbDvGJmqbDTdgWgAqcLBCgUb"
 UNKNOWN = "a program of next year"
+SOL = 10**9
+RENT = 2_039_280  # of a token account
 Row = tuple[str, str, int, str, int]
 
 
@@ -113,7 +117,7 @@ CASES = {
     ),
     # Perpetuals: the collateral goes in, and comes back with what was won.
     "a position is opened": Case.of(
-        UNKNOWN, anchor("open_position"), give(A, 9), lamports(USER, "keeper", 5)
+        UNKNOWN, anchor("open_position"), give(A, 9), lamports(USER, "keeper", SOL)
     ),
     "a position is increased": Case.of(UNKNOWN, anchor("increase_position"), give(A, 9)),
     "a position is closed": Case.of(
@@ -123,9 +127,9 @@ CASES = {
         UNKNOWN, anchor("increase_position"), give(A, 9), get(B, 1)
     ),
     # Bridges.
-    "a lock": Case.of(WORMHOLE, b"\x05" + bytes(20), give(A, 9), lamports(USER, "fee", 100)),
+    "a lock": Case.of(WORMHOLE, b"\x05" + bytes(20), give(A, 9), lamports(USER, "fee", SOL)),
     "a burn": Case.of(
-        WORMHOLE, b"\x04" + bytes(20), burn(A, f"user {A}", 9), lamports(USER, "fee", 100)
+        WORMHOLE, b"\x04" + bytes(20), burn(A, f"user {A}", 9), lamports(USER, "fee", SOL)
     ),
     "a mint": Case.of(WORMHOLE, b"\x03", mint_to(A, f"user {A}", 9), mint_to(A, f"other {A}", 1)),
     "a release": Case.of(WORMHOLE, b"\x02", get(A, 9), transfer(f"vault {A}", f"other {A}", 1)),
@@ -154,7 +158,7 @@ CASES = {
     "SOL into a stake pool": Case.of(
         STAKE_POOL,
         b"\x0e" + u64(9),
-        lamports(USER, "reserve", 9),
+        lamports(USER, "reserve", SOL),
         mint_to(LP, f"user {LP}", 8),
         mint_to(LP, f"other {LP}", 1),
     ),
@@ -163,16 +167,48 @@ CASES = {
         b"\x10" + u64(9),
         transfer(f"user {LP}", f"other {LP}", 1),
         burn(LP, f"user {LP}", 8),
-        lamports("reserve", USER, 9),
+        lamports("reserve", USER, SOL),
     ),
     # NFTs.
-    "an NFT for lamports": Case.of(UNKNOWN, b"\x02", lamports(USER, "seller", 9), get(NFT, 1)),
+    "an NFT for lamports": Case.of(UNKNOWN, b"\x02", lamports(USER, "seller", SOL), get(NFT, 1)),
     "an NFT for tokens of its seller": Case.of(
         UNKNOWN, b"\x02", transfer(f"user {A}", f"friend {A}", 9), get(NFT, 1)
     ),
     "an NFT out of a pool": Case.of(UNKNOWN, b"\x02", give(A, 9), get(NFT, 1)),
     "an NFT into a pool": Case.of(UNKNOWN, b"\x02", give(NFT, 1), get(A, 9)),
+    "an NFT sold for lamports": Case.of(
+        UNKNOWN, b"\x02", give(NFT, 1), lamports("escrow", USER, SOL)
+    ),
+    "an NFT minted for lamports": Case.of(
+        UNKNOWN, b"\x02", lamports(USER, "treasury", SOL), mint_to(NFT, f"user {NFT}", 1)
+    ),
     # Airdrops, migrations, orders, payments.
+    "an airdrop that opens an account": Case.of(
+        UNKNOWN,
+        b"\x02",
+        Ix(SYSTEM, [USER, f"user {A}"], bytes(4) + u64(RENT, 165) + bytes(32)),
+        get(A, 9),
+    ),
+    "an airdrop that tops up an account's rent": Case.of(
+        UNKNOWN, b"\x02", lamports(USER, f"user {A}", RENT), get(A, 9)
+    ),
+    "an airdrop for a fee": Case.of(
+        UNKNOWN, b"\x02", lamports(USER, "treasury", SOL // 100), get(A, 9)
+    ),
+    "a presale for lamports": Case.of(UNKNOWN, b"\x02", lamports(USER, "treasury", SOL)),
+    "a presale for lamports, claimed": Case.of(UNKNOWN, b"\x02", get(A, 9)),
+    "a position in native SOL, closed": Case.of(
+        UNKNOWN, anchor("close_position"), lamports("vault", USER, SOL), give(A, 9)
+    ),
+    "liquidity in native SOL": Case.of(
+        UNKNOWN, b"\x02", give(A, 9), lamports(USER, "vault", SOL), mint_to(LP, f"user {LP}", 5)
+    ),
+    "liquidity in native SOL, back": Case.of(
+        UNKNOWN, b"\x02", burn(LP, f"user {LP}", 5), get(A, 9), lamports("vault", USER, SOL)
+    ),
+    "liquidity in native SOL, without shares": Case.of(
+        UNKNOWN, b"\x02", give(A, 9), lamports(USER, "vault", SOL)
+    ),
     "an airdrop of two mints": Case.of(UNKNOWN, b"\x02", get(A, 9), get(B, 3)),
     "an airdrop to many": Case.of(
         UNKNOWN, b"\x02", get(A, 9), transfer(f"vault {A}", f"friend {A}", 9)
@@ -244,16 +280,23 @@ AMOUNTS = st.integers(1, 2**40)
 
 
 @given(
-    gained=AMOUNTS, other=AMOUNTS, fees=st.none() | st.tuples(AMOUNTS, AMOUNTS),
+    program=st.sampled_from([UNKNOWN, *(p.address for p in TABLE if b"" in p.swaps)]),
+    amounts=st.tuples(AMOUNTS, AMOUNTS), fees=st.none() | st.tuples(AMOUNTS, AMOUNTS),
     shares=st.sampled_from(["user", "other", "friend", None]), is_added=st.booleans(),
 )  # fmt: skip
 def test_liquidity_in_both_mints_is_never_a_swap(
-    gained: int, other: int, fees: tuple[int, int] | None, shares: str | None, *, is_added: bool
+    program: str,
+    amounts: tuple[int, int],
+    fees: tuple[int, int] | None,
+    shares: str | None,
+    *,
+    is_added: bool,
 ) -> None:
     """For any owner of the shares, and also if the fees earned are paid out with them.
 
     Fees that are paid out at a deposit are less than it: both mints still go the same way.
     """
+    gained, other = amounts
     move = give if is_added else get
     moved = [move(A, gained), move(B, other)]
     if fees is not None:
@@ -262,9 +305,51 @@ def test_liquidity_in_both_mints_is_never_a_swap(
     if shares is not None:
         account = f"{shares} {LP}"
         moved.append(mint_to(LP, account, 5) if is_added else burn(LP, account, 5))
-    decoded = decode(Case.of(UNKNOWN, b"\x01", *moved))
+    decoded = decode(Case.of(program, b"\xf0", *moved))
 
     assert decoded.swaps == []
+
+
+LISTED = {program.name: program for program in TABLE if b"" in program.swaps}
+"""Venues of which any instruction may swap."""
+# What only its program or its bytes tell apart: no venue does it.
+OF_OTHERS = {
+    "a liquidation",
+    "a liquidation by an instruction of next year",
+    "a farm without names that pays its reward",
+    "a share of a presale, kept for its buyer",
+}
+OF_NAMES = {
+    name: case
+    for name, case in CASES.items()
+    if name not in OF_OTHERS and len({call.program for call in case.calls}) == 1
+}
+
+
+def of_program(case: Case, address: str) -> Case:
+    """Return *case* as calls of the program at *address*, by heads that no layout has."""
+    heads = (call.data if len(call.data) == 8 else b"\xf0" + call.data[1:] for call in case.calls)
+    calls = zip(case.calls, heads, strict=True)
+    return Case(tuple(replace(call, program=address, data=data) for call, data in calls))
+
+
+@pytest.mark.parametrize("caller", [None, "a bot", JUPITER], ids=["directly", "by a bot", "routed"])
+@pytest.mark.parametrize("name", LISTED)
+def test_it_is_no_swap_of_a_venue_either(name: str, caller: str | None) -> None:
+    address = LISTED[name].address
+    read = {what: decode(of_program(case, address), caller) for what, case in OF_NAMES.items()}
+
+    assert {what for what, decoded in read.items() if decoded != ([], [], [])} == set()
+
+
+@pytest.mark.parametrize("word", ["operate", "deposit_and_stake", "open_position", "claim"])
+@pytest.mark.parametrize("name", [*LISTED, "jupiter_lend"])
+def test_the_name_of_an_instruction_decides_for_a_venue_too(name: str, word: str) -> None:
+    """A deposit that pays a reward in another mint, or collateral for its loan."""
+    program = next(program for program in TABLE if program.name == name)
+    case = Case.of(program.address, anchor(word), give(A, 9), get(B, 4))
+
+    assert decode(case) == ([], [], [])
 
 
 @pytest.mark.parametrize("paid_to", ["friend", "other"])

@@ -20,7 +20,7 @@ from mintscope.shell.cli.doctor.finding import Finding, Level
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.decoding import decoder
 from support.fakes.made_chain import ListSource
-from support.scenes.made_transactions import USDC, USER, Ix, Tx, address, transfer
+from support.scenes.made_transactions import USDC, USER, Ix, Tx, address, lamports, transfer
 from support.scenes.stores import market_in
 
 CPMM: Final = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
@@ -48,6 +48,30 @@ def exchange(program: str, dollars: int, *, owners: tuple[str, str]) -> msgspec.
     tx = Tx(Ix(program, [*accounts, "vault tokens"], SWAP, moved))
     tx.holds("user tokens", TOKEN, USER).holds("user dollars", USDC, USER)
     tx.holds("vault tokens", TOKEN, owners[0]).holds("vault dollars", USDC, owners[1])
+    return msgspec.Raw(tx.raw())
+
+
+def purchase_for_lamports(program: str) -> msgspec.Raw:
+    """Return a purchase at a launchpad that keeps native SOL: the balances hold one mint alone."""
+    moved = [
+        lamports(USER, "curve", 2 * 10**9),
+        transfer("vault tokens", "user tokens", 7_000),
+    ]
+    tx = Tx(Ix(program, [USER, "curve", "vault tokens", "user tokens"], SWAP, moved))
+    tx.holds("user tokens", TOKEN, USER).holds("vault tokens", TOKEN, "its authority")
+    return msgspec.Raw(tx.raw())
+
+
+def exchange_through_vaults(program: str, dollars: int) -> msgspec.Raw:
+    """Return an exchange in which another program, called for each side, moves the tokens."""
+    moved = [
+        transfer("user dollars", "vault dollars", dollars * DOLLAR),
+        transfer("vault tokens", "user tokens", 7_000),
+    ]
+    calls = [Ix("its vault program", ["x"], bytes([side]), [one]) for side, one in enumerate(moved)]
+    tx = Tx(Ix(program, [USER, "user dollars", "user tokens"], SWAP, calls))
+    tx.holds("user tokens", TOKEN, USER).holds("user dollars", USDC, USER)
+    tx.holds("vault tokens", TOKEN, "of tokens").holds("vault dollars", USDC, "of dollars")
     return msgspec.Raw(tx.raw())
 
 
@@ -117,6 +141,30 @@ async def test_a_program_that_begins_to_exchange_in_a_way_that_is_not_read_is_se
     assert "0 of 287 in the day before" in jump.what
     assert "the program was upgraded, probably" in jump.fix
     assert "33 calls, 1,650 USD" in missed.what
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (purchase_for_lamports(MADE_UP), "4 calls, 0 USD (known of 0)"),
+        (exchange_through_vaults(MADE_UP, 50), "4 calls, 200 USD, 12.50 %"),
+    ],
+    ids=["for native SOL", "through a vault program"],
+)
+async def test_a_program_whose_exchanges_leave_no_vaults_to_read_is_seen_within_the_hour(
+    tmp_path: Path, made: msgspec.Raw, told: str
+) -> None:
+    chain = Chain(tmp_path)
+    await chain.go_on(50)
+    (shares,) = await chain.doctor()
+    assert shares.level is Level.OK
+
+    await chain.go_on(20, lambda: [made])
+    shares, missed = await chain.doctor()
+    assert missed.level is Level.WARN
+    assert f"{MADE_UP} is missed (unknown_exchange): {told}" in missed.what
+    # Of the calls, 14 were read and 4 missed.
+    assert "77.77 % of the calls" in shares.what
 
 
 async def test_a_new_market_has_none(tmp_path: Path) -> None:

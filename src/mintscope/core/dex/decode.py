@@ -8,8 +8,10 @@ that swaps, after which a pool has received one mint and paid another.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from mintscope.base.solana import WSOL
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex import base58, batch, trace
+from mintscope.core.dex.names import NO_EXCHANGES
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import UNLISTED
@@ -17,6 +19,7 @@ from mintscope.core.dex.readers import unlisted
 from mintscope.core.dex.recognition import described, recognise
 from mintscope.core.dex.token_accounts import TokenAccounts, signature_of
 from mintscope.core.dex.trace import KNOWN, TOKEN, TOKEN_2022, Role, Roles
+from mintscope.core.dex.transfers import exchange_in, is_of_one_piece
 from mintscope.core.market.swap import Swap
 
 NO_PROGRAM: Final = "unknown"
@@ -122,11 +125,34 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
 
 
 def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:
-    """Return whether programs that the table does not list may have exchanged two mints."""
+    """Return whether programs that the table does not list may have exchanged two mints.
+
+    Or one mint for lamports.
+    """
     if not transaction.inner or not (TOKEN in roles or TOKEN_2022 in roles):
         return False
     balances = transaction.balances
-    return any(balance.mint != balances[0].mint for balance in balances)
+    if any(balance.mint != balances[0].mint for balance in balances):
+        return True
+    return bool(balances) and balances[0].mint != WSOL and _calls_unlisted(transaction, roles)
+
+
+def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
+    """Return whether a program of no role called a token program: it may have exchanged lamports.
+
+    Also True if an index is beyond the accounts: the trace says so.
+    """
+    try:
+        for called in transaction.inner or ():
+            caller = transaction.instructions[called.index]
+            if roles[caller.program_id_index] is None:
+                for one in called.instructions:
+                    role = roles[one.program_id_index]
+                    if role is TOKEN or role is TOKEN_2022:
+                        return True
+    except IndexError:
+        return True
+    return False
 
 
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
@@ -143,13 +169,32 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
             if others and (head in others or head[:1] in others):
                 return []
     if legs is None:
-        legs = swaps.get(b"")
+        return _read_other(call, token_accounts)
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
-    if legs is None:
-        return unlisted.read(call, token_accounts)
     if read is None:
         return []
     found = read(call, legs, token_accounts)
     if not found and b"" in swaps:
+        unlisted.expect_no_exchange(call, token_accounts)
+    return found
+
+
+def _read_other(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swaps of *call*, an instruction that no head in the table names."""
+    program = call.program
+    if base58.head(call.instruction.data) in NO_EXCHANGES:
+        return []
+    call.tokens = batch.expand(call.tokens, token_accounts.opened)
+    legs = program.swaps.get(b"")
+    if legs is None:
+        return unlisted.read(call, token_accounts)
+    if program.read is None:
+        return []
+    found = program.read(call, legs, token_accounts)
+    for swap in found:
+        if swap.in_amount == 1 or swap.out_amount == 1:  # seldom: each swap passes here
+            found = [one for one in found if not is_of_one_piece(exchange_in(one), token_accounts)]
+            break
+    if not found:
         unlisted.expect_no_exchange(call, token_accounts)
     return found

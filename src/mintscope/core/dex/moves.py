@@ -35,6 +35,8 @@ SYNC_NATIVE: Final = b"\x11"
 UNWRAP: Final = b"\x2d"  # UnwrapLamports: then 0 for all, or 1 and an amount u64
 UNWRAP_SIZE: Final = 10
 UNWRAPPING: Final = frozenset({CLOSE, UNWRAP})
+MOVING: Final = UNWRAPPING | SHAPES.keys()
+"""First bytes of instructions after which tokens, or wrapped SOL, are another's."""
 TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
 OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
 # What leaves the amount of an account as it is: those above, Approve, Revoke, SetAuthority, Freeze,
@@ -49,6 +51,9 @@ NONE: Final[frozenset[int]] = frozenset()
 SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 SYSTEM_TRANSFER_SIZE: Final = 12
 PARTIES: Final = 2
+LAMPORTS_MIN: Final = 20_000_000
+"""Lamports that are no rent and no fee: rent of a token account is a tenth of that, and programs
+that charge for a claim or an account take less."""
 BPS: Final = 10_000
 
 Move: TypeAlias = tuple[str, str, str, int, int]
@@ -271,6 +276,8 @@ def _lamport_moves(
         giver, taker = instruction.accounts[:PARTIES]
         source = token_accounts.key(giver)
         target = token_accounts.key(taker)
+        if token_accounts.mint(taker) not in (None, WSOL):
+            continue  # the rent of a token account
         if taker in synced:
             holder = _taker(taker, synced, token_accounts)
             if source in signers or holder in signers:

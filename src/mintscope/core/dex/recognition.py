@@ -19,72 +19,39 @@ Not exchanges
 
 An exchange may pay out to another party than the one that paid, if one of the two signed.
 
-Directly below a router of the table a call is believed with less: what moved in programs that it
-called counts, too, and the trader's side alone decides if no owner stands on the other.
+Directly below a router, of the table or with a name, a call is believed with less: what moved in
+programs that it called counts, too, and the trader's side alone decides if no owner stands on the
+other.
+
+What is seen of other exchanges, but not safely read, is reported: see `readers.unread`.
 """
 
-from collections.abc import Iterator, Sequence
-from hashlib import sha256
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mintscope.core.dex import base58, batch
 from mintscope.core.dex.base58 import data_of
-from mintscope.core.dex.moves import PARTIES, SHAPES, UNWRAPPING, Move, moves
+from mintscope.core.dex.moves import MOVING, PARTIES, SHAPES, Move, moves
+from mintscope.core.dex.names import EXCHANGES, NO_EXCHANGE_PROGRAMS, NO_EXCHANGES
 from mintscope.core.dex.outcome import QuarantineReason, Unlisted, Unreadable
 from mintscope.core.dex.program import Call
 from mintscope.core.dex.programs import UNLISTED
+from mintscope.core.dex.readers import unread
 from mintscope.core.dex.readers.unlisted import moved_of
+from mintscope.core.dex.routers import ROUTERS
 from mintscope.core.dex.token_accounts import TokenAccounts
 from mintscope.core.dex.transfers import (
     Exchange,
+    exchange_in,
     exchanges_of,
     flow_of,
+    is_of_one_piece,
     makes_shares,
     read_closed,
     swap_of,
 )
 from mintscope.core.market.swap import RecognisedBy, Swap
 
-WORDS: Final = (
-    "deposit withdraw stake unstake claim claim_fees claim_rewards harvest collect_fees "
-    "collect_reward add_liquidity remove_liquidity add_liquidity_by_strategy "
-    "remove_liquidity_by_range increase_liquidity increase_liquidity_v2 decrease_liquidity "
-    "decrease_liquidity_v2 open_position open_position_v2 close_position initialize "
-    "initialize_pool create_pool migrate migrate_pool borrow repay liquidate "
-    "liquidate_obligation redeem redeem_fees lend supply deposit_collateral "
-    "withdraw_collateral deposit_reserve_liquidity borrow_obligation_liquidity "
-    "repay_obligation_liquidity add_collateral remove_collateral lock unlock vest "
-    "cancel_order place_order mint burn airdrop distribute "
-    "cancel_all_and_place_orders edit_order modify_order replace_order deposit_and_stake "
-    "deposit_and_borrow repay_and_withdraw deposit_stake withdraw_stake operate open_position_v3 "
-    "increase_position decrease_position liquidate_position lending_account_liquidate "
-    "liquidate_obligation_and_redeem_reserve_collateral "
-    "liquidate_obligation_and_redeem_reserve_collateral_v2 "
-    "deposit_reserve_liquidity_and_obligation_collateral "
-    "repay_and_withdraw_and_redeem flash_borrow_reserve_liquidity flash_repay_reserve_liquidity "
-    "liquidate_perp liquidate_spot liquidate_borrow_for_perp_pnl buy_now fulfill_order "
-)
-NO_EXCHANGES: Final = frozenset(
-    sha256(f"global:{word}".encode()).digest()[:8] for word in WORDS.split()
-)
-"""First bytes of Anchor instructions that exchange nothing, though they may look so by what moved:
-a stake that pays out its reward takes one mint and gives another."""
-NO_EXCHANGE_PROGRAMS: Final = frozenset(
-    {
-        "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD",  # Kamino Lend
-        "So1endDq2YkqhipRh3WViPa8hdiSpxWy6z3Z6tMCpAo",  # Save, once Solend
-        "MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA",  # marginfi
-        "jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi",  # Jupiter Lend, its vaults
-        "FarmsPZpWu9i7Kky8tPN37rs2TpmMrAZrC7S7vJa91Hr",  # Kamino farms
-        "EhhTKczWMGQt46ynNeRX1WfeagwwJd7ufHvCDjRxjo5Q",  # Raydium farms 3
-        "9KEPoZmtHUrBbhWN1v1KWLMkkvwY6WLtAVUCPRtRjP4z",  # Raydium farms 5
-        "FarmqiPv5eAj3j1GMdMCMUGXqPUvmquZtMy86QH6rzhG",  # Raydium farms 6
-    }
-)
-"""Programs that lend or keep farms: a liquidation, a loan with its collateral and a deposit that
-pays its reward take one mint and give another out of one owner's accounts, as an exchange does."""
-MOVING: Final = UNWRAPPING | SHAPES.keys()
-"""First bytes of instructions after which tokens, or wrapped SOL, are another's."""
 REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason.MALFORMED_BATCH})
 """Why a call of any program is quarantined; for another reason it is no exchange that we know."""
 
@@ -96,37 +63,106 @@ def recognise(
 
     found   the swaps of each call, None if it could not be read; those of listed programs are there
             already
-    Yields calls in which a signer exchanged tokens in a way that is not understood.
+    Yields calls in which tokens were exchanged in a way that is not understood.
     """
+    has_moved = False  # a call without an exchange, which may be a part of one
     for number in reversed(range(len(calls))):
         call = calls[number]
-        if call.program is not UNLISTED or not (call.tokens or call.below_router):
+        if call.program is not UNLISTED or not (call.tokens or call.below_router or has_moved):
             continue
         inside = range(number + 1, _end(calls, number))
-        if any(found[n] is None or found[n] for n in inside):
+        has_exchanged = any(found[n] is None or found[n] for n in inside)
+        if has_exchanged and not call.tokens:
             continue  # it passed on what they exchanged, read or not
-        if call.below_router:
-            _take_in(call, [calls[n] for n in inside], token_accounts)
         try:
-            call.tokens = batch.expand(call.tokens, token_accounts.opened)
-            if not _may_exchange(call):
-                continue
-            address = token_accounts.key(call.instruction.program_id_index)
-            if address in NO_EXCHANGE_PROGRAMS:
-                continue
-            if base58.head(call.instruction.data) in NO_EXCHANGES:
-                continue
-            swaps = read_closed(call, (), token_accounts) if call.below_router else []
-            found[number] = [
-                swap._replace(program=address, recognised_by=RecognisedBy.TRANSFERS)
-                for swap in swaps or _read(call, token_accounts)
-                if not _is_of_one_piece(_exchanged(swap), token_accounts)
-            ]
+            if has_exchanged:
+                _expect_none_beside(call, token_accounts)
+            else:
+                if _is_below_named(calls, number, token_accounts):
+                    call.below_router = True
+                inner = [*_moving([calls[n] for n in inside], call, token_accounts)]
+                swaps = found[number] = _recognised(call, inner, token_accounts)
+                has_moved = has_moved or not swaps
         except Unreadable as unreadable:
             if unreadable.reason in REPORTED:
                 found[number] = None
                 yield call, unreadable
             # Else what moved is no exchange that we know of: a program of any kind.
+
+
+def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if *call* exchanged itself beside what it called, which exchanged."""
+    call.tokens = batch.expand(call.tokens, token_accounts.opened)
+    if _may_exchange(call) and not _is_no_exchange(call, token_accounts):
+        unread.expect_none_beside(call, token_accounts)
+
+
+def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swaps of *call*; *inner* calls of it moved tokens and did not exchange.
+
+    Raises Unreadable, with UNKNOWN_EXCHANGE if someone exchanged and no vaults show it.
+    """
+    if not call.tokens and not inner:
+        return []
+    if call.below_router:
+        _take_in(call, inner)
+        inner = ()
+    call.tokens = batch.expand(call.tokens, token_accounts.opened)
+    if _is_no_exchange(call, token_accounts):
+        return []
+    if _may_exchange(call):
+        swaps = read_closed(call, (), token_accounts) if call.below_router else []
+        address = token_accounts.key(call.instruction.program_id_index)
+        found = [
+            swap._replace(program=address, recognised_by=RecognisedBy.TRANSFERS)
+            for swap in swaps or _read(call, token_accounts)
+            if not is_of_one_piece(exchange_in(swap), token_accounts)
+        ]
+        if found:
+            return found
+    unread.expect_none(call, inner, token_accounts)
+    return []
+
+
+def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAccounts) -> bool:
+    """Return whether a router that has a name, though no row of the table, made call *number*."""
+    call = calls[number]
+    if call.inner < 0:
+        return False
+    height = _height(call)
+    for caller in reversed(calls[:number]):
+        if caller.outer != call.outer:
+            return False
+        above = _height(caller)
+        if above < height:
+            address = token_accounts.key(caller.instruction.program_id_index)
+            return above == height - 1 and address in ROUTERS
+    return False
+
+
+def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
+    """Return whether *call* exchanges nothing, by its program or by its name."""
+    address = token_accounts.key(call.instruction.program_id_index)
+    if address in NO_EXCHANGE_PROGRAMS:
+        return True
+    return base58.head(call.instruction.data) in NO_EXCHANGES
+
+
+def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) -> Iterator[Call]:
+    """Yield the *inner* calls of unlisted programs that move tokens or lamports for *call*.
+
+    Those that exchange nothing are left out; by their names alone unless that of *call* says that
+    it exchanges: the vault program of a market may call it a deposit.
+    """
+    for one in inner:
+        if one.program is not UNLISTED or not (one.tokens or one.lamports):
+            continue
+        address = token_accounts.key(one.instruction.program_id_index)
+        if address in NO_EXCHANGE_PROGRAMS:
+            continue
+        is_named = base58.head(one.instruction.data) in NO_EXCHANGES
+        if not is_named or base58.head(call.instruction.data) in EXCHANGES:
+            yield one
 
 
 def _may_exchange(call: Call) -> bool:
@@ -139,18 +175,9 @@ def _may_exchange(call: Call) -> bool:
     return moved >= PARTIES
 
 
-def _is_of_one_piece(exchange: Exchange, token_accounts: TokenAccounts) -> bool:
-    """Return whether one side of *exchange* is one piece without decimals: an NFT was traded."""
-    sides = exchange[:PARTIES], exchange[PARTIES:]
-    return any(amount == 1 and token_accounts.decimals(mint) == 0 for mint, amount in sides)
-
-
-def _take_in(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> None:
-    """Count what moved under *inner* calls, which did not exchange, as moved under *call*."""
+def _take_in(call: Call, inner: Sequence[Call]) -> None:
+    """Count what moved under *inner* calls as moved under *call*."""
     for one in inner:
-        address = token_accounts.key(one.instruction.program_id_index)
-        if one.program is not UNLISTED or address in NO_EXCHANGE_PROGRAMS:
-            continue
         call.tokens = [*call.tokens, *one.tokens]
         call.lamports = [*call.lamports, *one.lamports]
         call.token_2022 = call.token_2022 or one.token_2022
@@ -163,17 +190,18 @@ def described(
     address = token_accounts.key(call.instruction.program_id_index)
     head = base58.head(call.instruction.data).hex()
     for swap in swaps:
-        yield Unlisted(swap.signature, address, head, moved_of([_exchanged(swap)]))
+        yield Unlisted(swap.signature, address, head, moved_of([exchange_in(swap)]))
 
 
-def _exchanged(swap: Swap) -> Exchange:
-    return swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
+def _height(call: Call) -> int:
+    """Return how deep *call* stands, 1 at the top; 0 if nothing tells."""
+    return 1 if call.inner < 0 else call.instruction.stack_height or 0
 
 
 def _end(calls: Sequence[Call], number: int) -> int:
     """Return the number behind the last call that ran inside call *number*."""
     call = calls[number]
-    height = 1 if call.inner < 0 else call.instruction.stack_height or 0
+    height = _height(call)
     for n in range(number + 1, len(calls)):
         other = calls[n]
         if other.outer != call.outer:
@@ -200,14 +228,12 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     sides = _sides(exchanges, moved, token_accounts)
     sides = sides or _paid_to_another(exchanges, moved, token_accounts)
     if sides is None:
-        traded = [
-            exchanges[signer]
-            for signer in token_accounts.signers
-            if signer in exchanges and not _is_of_one_piece(exchanges[signer], token_accounts)
-        ]
-        if traded and not makes_shares(call, traded[0], token_accounts, None):
-            head = base58.head(call.instruction.data).hex()
-            raise Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved_of(traded))
+        signers = token_accounts.signers
+        traded = [exchanges[signer] for signer in signers if signer in exchanges]
+        # Of others, at least two: one alone may keep what it buys for someone else.
+        pairs = () if traded else _mirrored(exchanges, token_accounts)
+        traded += [exchanges[trader] for trader, _ in pairs]
+        unread.report(call, traded, token_accounts)
         return []
     trader, owner = sides
     exchange = exchanges[owner]
@@ -221,12 +247,7 @@ def _sides(
 ) -> tuple[str, str] | None:
     """Return who traded and who owns the vaults; None unless it is one of each."""
     signers = token_accounts.signers
-    pairs = [
-        (trader, owner)
-        for trader, (taken, _, given, _) in exchanges.items()
-        for owner, (received, _, paid, _) in exchanges.items()
-        if owner not in signers and taken == paid and given == received
-    ]
+    pairs = _mirrored(exchanges, token_accounts)
     signed = [pair for pair in pairs if pair[0] in signers]
     if len(signed) == 1:
         return signed[0]
@@ -236,6 +257,19 @@ def _sides(
     first = next(source for source, *_ in moved if source in exchanges)
     mirrored = [pair for pair in pairs if pair[0] == first]
     return mirrored[0] if len(mirrored) == 1 else None
+
+
+def _mirrored(
+    exchanges: dict[str, Exchange], token_accounts: TokenAccounts
+) -> Sequence[tuple[str, str]]:
+    """Return each party with each owner, who did not sign, that got what it gave."""
+    signers = token_accounts.signers
+    return [
+        (trader, owner)
+        for trader, (taken, _, given, _) in exchanges.items()
+        for owner, (received, _, paid, _) in exchanges.items()
+        if owner not in signers and taken == paid and given == received
+    ]
 
 
 def _paid_to_another(

@@ -1,8 +1,7 @@
 """Names of routers and trading bots, for people.
 
-No call is read by this list: the calls that these programs make are read as everywhere.  A program
-of it that exchanges tokens itself is reported by its address, as every program that is not in the
-table is.
+What they call directly is read as below the routers of the table.  A program of this list that
+exchanges tokens itself is reported by its address, as every program that is not in the table is.
 """
 
 from typing import Final

@@ -11,7 +11,15 @@ from mintscope.base.solana import WSOL
 from mintscope.core.dex import events
 from mintscope.core.dex.base58 import data_of
 from mintscope.core.dex.events import U64
-from mintscope.core.dex.moves import PARTIES, SHAPES, SYSTEM_TRANSFER, Move, moves
+from mintscope.core.dex.moves import (
+    LAMPORTS_MIN,
+    PARTIES,
+    SHAPES,
+    SYSTEM_TRANSFER,
+    UNWRAPPING,
+    Move,
+    moves,
+)
 from mintscope.core.dex.outcome import QuarantineReason, Unreadable
 from mintscope.core.dex.program import Call, Leg
 from mintscope.core.dex.token_accounts import TokenAccounts, address
@@ -73,18 +81,24 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
     leg = legs[0] if legs and len(call.instruction.accounts) >= legs[0].size else None
     if leg is not None and (leg.owners or leg.vaults):
         owners = _owners(call, leg, token_accounts)
-        exchange = exchange_of(flow_of(moved, owners))
+        signers = token_accounts.signers
+        if owners[0] not in signers and owners[-1] not in signers:  # else it is another layout
+            exchange = exchange_of(flow_of(moved, owners))
     trader = None
     if exchange is None:
         token_accounts.complete()
         moved = moves(call, token_accounts)
         owners = ()
-        trader, exchange = _opposite(moved, token_accounts)
+        trader, exchange = _opposite(call, moved, token_accounts)
     if exchange is None or makes_shares(call, exchange, token_accounts, trader):
         return []
     pool = None
     if leg is not None and leg.pool is not None:
-        pool = token_accounts.key(call.instruction.accounts[leg.pool])
+        account = call.instruction.accounts[leg.pool]
+        named = token_accounts.key(account)
+        # Neither a signer nor a mint is a pool: the instruction has another layout.
+        if account >= len(token_accounts.signers) and named not in exchange:
+            pool = named
     return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=pool, owners=owners)]
 
 
@@ -170,7 +184,7 @@ def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[
 
 
 def _opposite(
-    moved: list[Move], token_accounts: TokenAccounts
+    call: Call, moved: list[Move], token_accounts: TokenAccounts
 ) -> tuple[str | None, Exchange | None]:
     """Return who trades, and the other side, where the owner of the vaults is not known."""
     exchanges = exchanges_of(moved)
@@ -181,12 +195,27 @@ def _opposite(
     match list(exchanges.values()):
         case [] if is_pool(trader, moved, token_accounts):
             return None, own
+        case [] if _is_for_a_fee(call, own, trader, token_accounts):
+            return trader, None
         case []:
             return trader, exchange_of(flow_beside(moved, trader))
         case [pool]:
             return trader, pool
         case _:
             return trader, None
+
+
+def _is_for_a_fee(
+    call: Call, exchange: Exchange, trader: str, token_accounts: TokenAccounts
+) -> bool:
+    """Return whether the lamports in *exchange* of *trader* are too few for more than a fee."""
+    sides = exchange[:PARTIES], exchange[PARTIES:]
+    is_small = any(mint == WSOL and amount < LAMPORTS_MIN for mint, amount in sides)
+    if not is_small or not call.lamports:
+        return False
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
+    tokens.token_2022 = call.token_2022
+    return trader not in exchanges_of(moves(tokens, token_accounts))
 
 
 def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
@@ -257,6 +286,17 @@ def makes_shares(
     return False
 
 
+def exchange_in(swap: Swap) -> Exchange:
+    """Return what was exchanged in *swap*."""
+    return swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
+
+
+def is_of_one_piece(exchange: Exchange, token_accounts: TokenAccounts) -> bool:
+    """Return whether one side of *exchange* is one piece without decimals: an NFT was traded."""
+    sides = exchange[:PARTIES], exchange[PARTIES:]
+    return any(amount == 1 and token_accounts.decimals(mint) == 0 for mint, amount in sides)
+
+
 def swap_of(  # noqa: PLR0913 - where, what and who
     call: Call,
     exchange: Exchange,
@@ -283,7 +323,7 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     if vaults is None:
         vaults = _vaults(call, (received, paid), token_accounts, owners=owners, trader=trader)
     if pool is None:
-        pool = _pair(vaults, (received, paid), token_accounts)
+        pool = _pair(vaults, token_accounts)
     return Swap(
         token_accounts.signature,
         token_accounts.index,
@@ -304,14 +344,17 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     )
 
 
-def _pair(
-    vaults: Sequence[int | None], mints: tuple[str, str], token_accounts: TokenAccounts
-) -> str:
-    """Return *vaults* as the name of their pool; a mint stands for one that is not known."""
-    names = [
-        mint if vault is None else token_accounts.key(vault)
-        for mint, vault in zip(mints, vaults, strict=True)
-    ]
+def _pair(vaults: Sequence[int | None], token_accounts: TokenAccounts) -> str:
+    """Return *vaults* as the name of their pool; the owner of one stands for another not known.
+
+    Raises Unreadable if none is.
+    """
+    known = [vault for vault in vaults if vault is not None]
+    if not known:
+        raise Unreadable(QuarantineReason.NO_MOVEMENT)
+    names = [token_accounts.key(vault) for vault in known]
+    if len(names) < PARTIES:
+        names.append(token_accounts.owner(known[0]))
     return BETWEEN_VAULTS.join(sorted(names))
 
 
@@ -371,6 +414,9 @@ def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
             else:
                 mint = token_accounts.mint(source) or token_accounts.mint(target)
             found.append((source, target, mint, U64(data, at)[0]))
+        elif data[:1] in UNWRAPPING and token_accounts.mint(token.accounts[0]) == WSOL:
+            # How much it was does not matter: an account that also pays by transfer goes before.
+            found.append((token.accounts[0], token.accounts[1], WSOL, 0))
     for instruction in call.lamports:
         data = data_of(instruction)
         if data[:4] == SYSTEM_TRANSFER and len(instruction.accounts) >= PARTIES:

@@ -118,6 +118,7 @@ VENUES: Final[tuple[Program, ...]] = (
         "jupiter_lend",
         "jupZ4m2GqUCJ5iueMfzQf8khFfH31d4XAQt3RzCT9Vd",
         ("8dac0ad04509389a ce24950ea3849401", Leg((), 1, vaults=(13, 14))),
+        only_heads=True,
     ),
     _venue("archer", "Archer8kgiavM61GyusMzaaS2ft5sALtNsD1HxkUPMhy"),
     _venue("whalestreet", "FW6zUqn4iKRaeopwwhwsquTY6ABWLLgjxtrC3VPnaWBf"),

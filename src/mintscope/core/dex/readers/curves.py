@@ -78,7 +78,7 @@ def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
     if held is None:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
     before, after = held
-    sent = sum(_sent(one, account) for one in token_accounts.system_instructions())
+    sent = sum(sent_to(account, one) for one in token_accounts.system_instructions())
     paid = before + sent - after
     if paid <= 0:
         raise Unreadable(QuarantineReason.NO_MOVEMENT)
@@ -101,8 +101,11 @@ def _returns(instruction: Instruction, account: int) -> bool:
     return data_of(instruction)[:1] in RETURNING
 
 
-def _sent(instruction: Instruction, account: int) -> int:
-    """Return the lamports that *instruction* of the system program adds to *account*."""
+def sent_to(account: int, instruction: Instruction) -> int:
+    """Return the lamports that *instruction* of the system program adds to *account*.
+
+    Raises Unreadable if it is cut short.
+    """
     data = data_of(instruction)
     accounts = instruction.accounts
     kind = data[:LAMPORTS_AT]

@@ -32,8 +32,8 @@ WORDS: Final = 3  # of the lines that tell of calls: Program, its address, what 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*: of a batch those in the log, else those by transfers.
 
-    Raises Unreadable, with TRUNCATED_LOG if the log ended before, and with EVENT_DISAGREES if it
-    names another market.
+    Raises Unreadable, with TRUNCATED_LOG if the log ended before or was not recorded, and with
+    EVENT_DISAGREES if it names another market.
     """
     if BATCH_UPDATE not in legs:
         return read_closed(call, legs, token_accounts)
@@ -97,10 +97,11 @@ def _swap(
 
 
 def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
-    """Return the fills of *call* that are in the log; none if the log was not recorded."""
+    """Return the fills of *call* that are in the log.
+
+    Raises Unreadable, with TRUNCATED_LOG, if not all of it was recorded.
+    """
     log = token_accounts.log()
-    if not log:
-        return []
     own = token_accounts.instructions(call.instruction.program_id_index)
     number = next(n for n, one in enumerate(own) if one is call.instruction)
     told = payloads(call.program.address, log)

@@ -23,6 +23,7 @@ from mintscope.core.dex.transfers import (
     exchange_of,
     exchanges_of,
     flow_of,
+    is_of_one_piece,
     makes_shares,
     swap_of,
 )
@@ -48,7 +49,8 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
     """Raise Unreadable if a signer gave one mint for another under *call*, which gave no swap."""
     exchanges = _exchanges(call, token_accounts)
-    traded = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
+    signed = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
+    traded = [one for one in signed if not is_of_one_piece(one, token_accounts)]
     if traded and not makes_shares(call, traded[0], token_accounts, None):
         head = base58.head(call.instruction.data).hex()
         raise Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved_of(traded))

@@ -1,0 +1,275 @@
+"""Exchanges of unlisted programs that are seen and not read: they are reported, for a person.
+
+What moved shows that someone exchanged, but not safely how much, or with which vaults:
+
+For lamports   a signer's tokens moved one way under a call and the signer's lamports the other:
+               by transfers, or out of an account that the program owns, which no instruction shows
+Through others   what a program's own calls moved gave a signer one mint for another only together:
+               a vault program moves its tokens
+Beside others  a call exchanged out of its own accounts and called a venue as well
+
+Not reported   rent, and fees: less than `LAMPORTS_MIN`, except for an Anchor instruction that is
+               called `buy`, `sell`, `swap` and the like
+               tokens made or destroyed; one piece of a mint without decimals
+               what several programs moved below one that moved nothing itself: a bot that
+               withdraws here and deposits there
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from mintscope.base.solana import WSOL
+from mintscope.base.transaction import Instruction
+from mintscope.core.dex import base58, batch
+from mintscope.core.dex.base58 import data_of
+from mintscope.core.dex.moves import (
+    LAMPORTS_MIN,
+    MOVING,
+    PARTIES,
+    SHAPES,
+    SYSTEM_TRANSFER,
+    SYSTEM_TRANSFER_SIZE,
+    moves,
+)
+from mintscope.core.dex.names import EXCHANGES
+from mintscope.core.dex.outcome import Moved, QuarantineReason, Unreadable
+from mintscope.core.dex.program import EVENT_ACCOUNTS_MAX, Call
+from mintscope.core.dex.readers.curves import sent_to
+from mintscope.core.dex.readers.unlisted import moved_of
+from mintscope.core.dex.token_accounts import SPL_2022, SPL_PROGRAMS, SYSTEM, TokenAccounts
+from mintscope.core.dex.transfers import (
+    Exchange,
+    exchanges_of,
+    flow_of,
+    is_of_one_piece,
+    makes_shares,
+)
+
+SMALL: Final = 10
+"""A party that passes tokens on keeps less than this part of them, as its fee."""
+# The system program: CreateAccount, Assign, CreateAccountWithSeed, Allocate.  What they touch is
+# new, and lamports sent to it are its rent.
+OPENING: Final = frozenset(bytes([kind, 0, 0, 0]) for kind in (0, 1, 3, 8))
+
+
+def expect_none(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if a signer exchanged under *call*, which gave no swap.
+
+    inner   the calls below it, of unlisted programs, whose moves count as its own
+    """
+    whole = call
+    if inner:
+        whole = _joined(call, inner, token_accounts)
+    if not _moves_tokens(whole.tokens):
+        return
+    token_accounts.complete()
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, whole.tokens)
+    tokens.token_2022 = whole.token_2022
+    moved = moves(tokens, token_accounts)
+    if inner:
+        exchanges = exchanges_of(moved)
+        traded = [exchanges[one] for one in token_accounts.signers if one in exchanges]
+        report(whole, traded, token_accounts)
+    for at, signer in enumerate(token_accounts.signers):
+        flow = {mint: gain for mint, gain in flow_of(moved, (signer,)).items() if gain}
+        if len(flow) == 1 and WSOL not in flow:
+            ((mint, gain),) = flow.items()
+            _expect_no_lamports(whole, at, mint, gain, token_accounts)
+
+
+def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if *call* exchanged itself, beside what it called, which exchanged.
+
+    Tokens that it passes on come and go again.  If its own transfers are an exchange, and both
+    parties to it are still that in all that moved below it, then neither was a stop on the way.
+    """
+    if _is_of_one_mint(call.tokens, token_accounts):
+        return
+    token_accounts.complete()
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
+    tokens.token_2022 = call.token_2022
+    exchanges = exchanges_of(moves(tokens, token_accounts))
+    if len(exchanges) < PARTIES:
+        return
+    everything = moves(_everything(call, token_accounts), token_accounts)
+    kept = []
+    for party, exchange in exchanges.items():
+        _, _, paid, amount = exchange
+        flow = flow_of(everything, (party,))
+        if max(flow.values(), default=0) > 0 and -flow.get(paid, 0) * SMALL >= amount:
+            kept.append(exchange)
+    if len(kept) >= PARTIES:
+        report(call, kept, token_accounts)
+
+
+def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable, with UNKNOWN_EXCHANGE, if *traded* under *call* are exchanges.
+
+    None of them is if shares were made or destroyed, or if an NFT was traded.
+    """
+    traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]
+    if traded and not makes_shares(call, traded[0], token_accounts, None):
+        raise _unknown(call, moved_of(traded))
+
+
+def _unknown(call: Call, moved: Moved | None) -> Unreadable:
+    head = base58.head(call.instruction.data).hex()
+    return Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved)
+
+
+def _joined(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
+    """Return *call* with what moved under *inner* calls; *call* itself if several programs did."""
+    moving = [one for one in inner if one.tokens]
+    if len({one.instruction.program_id_index for one in moving}) > 1:
+        return call
+    tokens = list(call.tokens)
+    lamports = list(call.lamports)
+    is_2022 = call.token_2022
+    for one in inner:
+        tokens += batch.expand(one.tokens, token_accounts.opened)
+        lamports += one.lamports
+        is_2022 = is_2022 or one.token_2022
+    whole = Call(call.program, call.instruction, call.outer, call.inner, tokens, lamports)
+    whole.token_2022 = is_2022
+    return whole
+
+
+def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
+    """Return *call* with all that moved below it, whatever program did it."""
+    whole = Call(call.program, call.instruction, call.outer, call.inner)
+    height = 1 if call.inner < 0 else call.instruction.stack_height or 0
+    tokens: list[Instruction] = []
+    for one in token_accounts.inner[call.outer][call.inner + 1 :]:
+        if one.stack_height is not None and one.stack_height <= height:
+            break
+        program = token_accounts.key(one.program_id_index)
+        if program in SPL_PROGRAMS:
+            tokens.append(one)
+            whole.token_2022 = whole.token_2022 or program == SPL_2022
+        elif program == SYSTEM:
+            whole.lamports.append(one)
+    whole.tokens = batch.expand(tokens, token_accounts.opened)
+    return whole
+
+
+def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts) -> bool:
+    """Return whether all that moved under *tokens* is surely of one mint: fees of a bot, mostly."""
+    mints = set()
+    for token in tokens:
+        data = data_of(token)
+        if token.accounts and not MOVING.isdisjoint((data[:1], data[:PARTIES])):
+            mints.add(token_accounts.mint(token.accounts[0]))
+    return len(mints) == 1 and None not in mints
+
+
+def _moves_tokens(tokens: Sequence[Instruction]) -> bool:
+    return any(token.data[:1] in SHAPES or token.data[:PARTIES] in SHAPES for token in tokens)
+
+
+# --- lamports --------------------------------------------------------------------------------
+
+
+def _expect_no_lamports(
+    call: Call, at: int, mint: str, gain: int, token_accounts: TokenAccounts
+) -> None:
+    """Raise Unreadable if a signer, whose tokens of *mint* changed by *gain*, exchanged lamports.
+
+    A purchase is paid by transfer; of a sale only the balances may tell.
+    at   the index of the signer
+    """
+    signer = token_accounts.signers[at]
+    head = base58.head(call.instruction.data)
+    least = 1 if head in EXCHANGES else LAMPORTS_MIN
+    is_shared = False
+    if gain > 0:
+        lamports = _paid(call, signer, token_accounts)
+    else:
+        lamports = _received(call, signer, token_accounts)
+        if lamports < least:
+            lamports, is_shared = _taken(call, at, token_accounts)
+    if lamports < least:
+        return
+    exchange = mint, abs(gain), WSOL, lamports
+    is_piece = is_of_one_piece(exchange, token_accounts)
+    if not is_piece and not makes_shares(call, exchange, token_accounts, None):
+        raise _unknown(call, None if is_shared else Moved(WSOL, lamports))
+
+
+def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
+    """Return the most lamports that *signer* sent to one account which is not new."""
+    new: set[int] = set()
+    sent: dict[int, int] = {}
+    for instruction in call.lamports:
+        data = data_of(instruction)
+        accounts = instruction.accounts
+        if data[:4] in OPENING:
+            new.update(accounts[:PARTIES])
+        transfer = _transferred(instruction, token_accounts)
+        if transfer is not None and transfer[0] == signer:
+            _, target, amount = transfer
+            if not _is_of_signers(accounts[1], target, token_accounts):
+                sent[accounts[1]] = sent.get(accounts[1], 0) + amount
+    return max((amount for target, amount in sent.items() if target not in new), default=0)
+
+
+def _received(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
+    """Return the lamports that others sent to *signer*."""
+    transfers = (_transferred(one, token_accounts) for one in call.lamports)
+    signers = token_accounts.signers
+    return sum(
+        amount
+        for source, target, amount in filter(None, transfers)
+        if target == signer and source not in signers
+    )
+
+
+def _transferred(
+    instruction: Instruction, token_accounts: TokenAccounts
+) -> tuple[str, str, int] | None:
+    """Return source, target and lamports of *instruction*, None if it is no transfer."""
+    data = data_of(instruction)
+    accounts = instruction.accounts
+    is_whole = len(data) >= SYSTEM_TRANSFER_SIZE and len(accounts) >= PARTIES
+    if data[:4] != SYSTEM_TRANSFER or not is_whole:
+        return None
+    amount = int.from_bytes(data[4:SYSTEM_TRANSFER_SIZE], "little")
+    return token_accounts.key(accounts[0]), token_accounts.key(accounts[1]), amount
+
+
+def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) -> bool:
+    """Return whether *account* is a signer's, or a token account that lamports pay the rent of."""
+    mint = token_accounts.mint(account)
+    if mint is None:
+        return address in token_accounts.signers
+    return mint != WSOL or token_accounts.owner(account) in token_accounts.signers
+
+
+def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int, bool]:
+    """Return the most lamports that left an account of *call* without a transfer.
+
+    And whether another instruction of the program names it, and may have taken a part of them.
+    signer   the index of one who has more lamports than before; else none left for him
+    """
+    own = token_accounts.lamports(signer)
+    if own is None or own[1] <= own[0]:
+        return 0, False
+    sent = token_accounts.system_instructions()
+    most = 0
+    taken_from = -1
+    for account in dict.fromkeys(call.instruction.accounts):
+        held = token_accounts.lamports(account)
+        if held is None or not held[1]:  # closed: its rent was given back
+            continue
+        if account < len(token_accounts.signers) or token_accounts.mint(account) is not None:
+            continue
+        lost = held[0] - held[1] + sum(sent_to(account, one) for one in sent)
+        if lost > most:
+            most = lost
+            taken_from = account
+    program = call.instruction.program_id_index
+    naming = [
+        one
+        for one in token_accounts.instructions(program)
+        if len(one.accounts) > EVENT_ACCOUNTS_MAX and taken_from in one.accounts
+    ]
+    return most, len(naming) > 1
