@@ -104,7 +104,7 @@ def test_a_block_is_shown_the_same_way_twice(young: Devchain) -> None:
 
 @pytest.mark.parametrize(
     ("slot_ms", "finality_ms", "finalized"),
-    [(200, 150, 2), (200, 0, 1), (200, 1_000, 5), (400, 150, 2), (400, 12_800, 32)],
+    [(200, 150, 2), (200, 0, 1), (200, 1_000, 5), (400, 150, 2), (400, 12_800, 32), (800, 150, 2)],
 )
 def test_finality_lags_as_it_is_set_and_confirmation_one_slot(
     slot_ms: int, finality_ms: int, finalized: int

@@ -99,6 +99,38 @@ async def test_the_certificate_of_alpenglow_is_there_once_finality_is_fast(
     assert Methods(tower.vm, tower).call("getAgGenesisCert", []) is None
 
 
+@pytest.mark.parametrize(
+    ("slot_ms", "finality_ms", "is_alpenglow"),
+    [
+        (200, 150, True),
+        (800, 150, True),
+        (800, 0, True),
+        (800, 1_000, True),
+        (200, 1_001, False),
+        (100, 12_800, False),
+    ],
+)
+def test_the_finality_that_is_asked_for_tells_the_kind_of_chain(
+    slot_ms: int, finality_ms: int, *, is_alpenglow: bool
+) -> None:
+    """Two slots of 800 ms are more than a second, and no votes."""
+    chain = Devchain(now=NOW, history_days=0, slot_ms=slot_ms, finality_ms=finality_ms)
+    for _ in range(9):
+        chain.tick()
+    methods = Methods(chain.vm, chain)
+    certificate = methods.call("getAgGenesisCert", [])
+    options = {"maxSupportedTransactionVersion": 0, "commitment": "confirmed"}
+    block: Any = methods.call("getBlock", [chain.blockstore.reached("confirmed"), options])
+    votes = [
+        each
+        for each in block["transactions"]
+        if VOTE in each["transaction"]["message"]["accountKeys"]
+    ]
+
+    assert (certificate is not None) == is_alpenglow
+    assert (votes == []) == is_alpenglow
+
+
 def faulty_node(fault: str) -> Devchain:
     chain = Devchain(now=NOW, history_days=0)
     for _ in range(9):

@@ -22,17 +22,19 @@ class SlotPace(NamedTuple):
     land       from the node until the next block may hold a transaction
     confirm    from the block to `confirmed`
     finalize   from the block to `finalized`
+    finality   that was asked for, which tells the kind of chain: `finalize` is two slots at least
     """
 
     slot: int = SLOT_MS
     land: int = SLOT_MS
     confirm: int = SLOT_MS
     finalize: int = 2 * SLOT_MS
+    finality: int = FINALITY_MS
 
     @property
     def is_alpenglow(self) -> bool:
         """Whether such a chain has migrated to Alpenglow."""
-        return self.finalize <= ALPENGLOW_MS_MAX
+        return self.finality <= ALPENGLOW_MS_MAX
 
     def lag(self, commitment: CommitmentLevel) -> int:
         """Return how many slots *commitment* is behind the tip."""
@@ -52,7 +54,9 @@ def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPac
     make mainnet before Alpenglow.  With *finality_ms* 0 whatever is confirmed is final.
     """
     final_ms = max(2 * slot_ms, finality_ms) if finality_ms else slot_ms
-    return SlotPace(slot=slot_ms, land=slot_ms, confirm=slot_ms, finalize=final_ms)
+    return SlotPace(
+        slot=slot_ms, land=slot_ms, confirm=slot_ms, finalize=final_ms, finality=finality_ms
+    )
 
 
 class ChainBlock(NamedTuple):

@@ -71,8 +71,8 @@ FinalityMs = Annotated[
     typer.Option(
         metavar="MS",
         help=(
-            "Milliseconds from a block to its finality, rounded up to whole slots; up to 1,000 the"
-            " chain is on Alpenglow and its blocks hold no votes."
+            "Milliseconds from a block to its finality, rounded up to whole slots, two slots at"
+            " least; up to 1,000 the chain is on Alpenglow and its blocks hold no votes."
         ),
         min=0,
         max=FINALITY_MS_MAX,
