@@ -38,7 +38,7 @@ from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.money import stores as sqlite
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.scenes.account_stores import ENGINES
-from support.scenes.payments.pending_payments import new_payment
+from support.scenes.payments.pending_payments import AGAIN_MS, new_payment
 from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import PEPPER
@@ -187,7 +187,9 @@ async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene:
     await scene.store.transact(claimed)
     assert (await scene.balance(agent), await scene.balance(person)) == (0, 20)
     landed = Landed(paid=pending.payment.amount, final=True)
-    await scene.payments.resolve(pending.payment.message_hash, landed, now=UnixMs(NOW + 2))
+    await scene.payments.resolve(
+        pending.payment.message_hash, landed, now=UnixMs(NOW + 2), again_ms=AGAIN_MS
+    )
     assert (await scene.balance(agent), await scene.balance(person)) == (0, 30)
     linked = await scene.store.read(lambda rows: rows.wallets.of_user(person))
     assert [each.wallet for each in linked] == ["both", "its own"]
@@ -248,7 +250,9 @@ async def test_an_account_is_not_deleted_while_its_payment_is_under_way(scene: S
         await scene.store.transact(remove(user_id))
     await scene.store.transact(remove(other))
     landed = Landed(paid=pending.payment.amount, final=True)
-    await scene.payments.resolve(pending.payment.message_hash, landed, now=UnixMs(NOW + 2))
+    await scene.payments.resolve(
+        pending.payment.message_hash, landed, now=UnixMs(NOW + 2), again_ms=AGAIN_MS
+    )
     await scene.store.transact(remove(user_id))
     await scene.expect_sound()
 
@@ -260,14 +264,18 @@ async def test_what_is_bought_for_an_account_that_was_deleted_is_the_payers(scen
     kept = new_payment("before", purchase=TopUp(credits=5, account=account))
     await scene.payments.begin(kept)
     landed = Landed(paid=kept.payment.amount, final=True)
-    await scene.payments.resolve(kept.payment.message_hash, landed, now=UnixMs(NOW + 1))
+    await scene.payments.resolve(
+        kept.payment.message_hash, landed, now=UnixMs(NOW + 1), again_ms=AGAIN_MS
+    )
     await scene.store.transact(
         lambda rows: remove_user(rows, user_id, COMMAND_LINE, UnixMs(NOW + 2))
     )
     late = new_payment("late", purchase=TopUp(credits=10, account=account))
     late = replace(late, payment=replace(late.payment, payer=Wallet("another payer")))
     await scene.payments.begin(late)
-    await scene.payments.resolve(late.payment.message_hash, landed, now=UnixMs(NOW + 3))
+    await scene.payments.resolve(
+        late.payment.message_hash, landed, now=UnixMs(NOW + 3), again_ms=AGAIN_MS
+    )
 
     async def claim(payment: Payment, number: int) -> int | RotationDenied:
         token = credit_token(number)

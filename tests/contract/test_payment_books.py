@@ -23,6 +23,7 @@ from mintscope.core.payments.store import FeesAtRisk, PaymentStore, SalesClosed
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.sqlite.money.stores import payment_books, payment_store
 from support.scenes.payments.pending_payments import (
+    AGAIN_MS,
     LANDED,
     LANDED_FOR_GOOD,
     NOW,
@@ -108,7 +109,9 @@ async def test_the_fund_is_the_part_that_is_not_reserved(
     assert await books.fund() == 10**9 - fee
 
     before = await books.fund_mark()
-    await payments.resolve(new_payment("a").payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(
+        new_payment("a").payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS
+    )
     assert await books.fund_mark() > before
     # The balance may have been read before the fee was taken.
     await books.fill_fund(10**9, mark=before)
@@ -123,7 +126,9 @@ async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
     await payments.begin(new_payment("b"))
     assert await books.pending() == (2, NOW)
 
-    await payments.resolve(new_payment("b").payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(
+        new_payment("b").payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS
+    )
     assert await books.pending() == (1, NOW + 5)
 
 
@@ -137,7 +142,9 @@ async def test_fees_at_risk_are_those_of_the_hour_and_those_under_way(
     became: dict[str, Evidence] = {"bad": REVERTED, "good": LANDED_FOR_GOOD}
     for name, evidence in became.items():
         await payments.begin(new_payment(name, payer=name))
-        await payments.resolve(new_payment(name).payment.message_hash, evidence, now=NOW)
+        await payments.resolve(
+            new_payment(name).payment.message_hash, evidence, now=NOW, again_ms=AGAIN_MS
+        )
     for name, payer in {"a": "good", "b": "carol"}.items():
         await payments.begin(new_payment(name, payer=payer))
 
@@ -156,7 +163,7 @@ async def test_a_payment_issued_and_not_final_in_time_is_unsettled(
 ) -> None:
     payment = new_payment("a").payment
     await payments.begin(new_payment("a"))
-    await payments.resolve(payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS)
     height = payment.last_valid_height
 
     async def unsettled(before: int, height: int, count_max: int = 9) -> list[Signature]:
@@ -167,7 +174,7 @@ async def test_a_payment_issued_and_not_final_in_time_is_unsettled(
     assert await unsettled(NOW, height + 1) == []
     assert await unsettled(NOW + 1, height) == []
     assert await unsettled(NOW + 1, height + 1, 0) == []
-    await payments.resolve(payment.message_hash, LANDED_FOR_GOOD, now=NOW)
+    await payments.resolve(payment.message_hash, LANDED_FOR_GOOD, now=NOW, again_ms=AGAIN_MS)
     assert await unsettled(NOW + 1, height + 1) == []
 
 
@@ -188,7 +195,9 @@ async def test_a_doubt_comes_back_later_each_time_and_goes_when_it_is_settled(
     await books.doubt(DoubtKind.ARRIVED, [SOME], now=UnixMs(later))
     assert await due(later + 10 * MINUTE_MS - 1) == []
     assert await due(later + 10 * MINUTE_MS) == [SOME]
-    await payments.resolve(new_payment("a").payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(
+        new_payment("a").payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS
+    )
     await books.dismiss([])
     assert await due(later + HOUR_MS) == []
 
@@ -198,7 +207,9 @@ async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
 ) -> None:
     assert (await books.check(after_entry=0)).entry_mark == 0
     await payments.begin(new_payment("a"))
-    await payments.resolve(new_payment("a").payment.message_hash, LANDED, now=NOW)
+    await payments.resolve(
+        new_payment("a").payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS
+    )
 
     checked = await books.check(after_entry=0)
     assert (list(checked.violations), checked.entry_mark) == ([], 1)

@@ -38,6 +38,7 @@ from mintscope.core.payments.store import (
 from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.scenes.payments.payment_engines import Engine, every_engine, resolve
 from support.scenes.payments.pending_payments import (
+    AGAIN_MS,
     AMOUNT,
     DEAD,
     LANDED,
@@ -433,7 +434,7 @@ async def test_no_schedule_fails_more_often_in_an_hour_than_it_may(
         elif act != "wait" and in_flight:
             asked = in_flight.pop(0)
             evidence = LANDED if act == "land" else REVERTED
-            await store.resolve(asked.payment.message_hash, evidence, now=now)
+            await store.resolve(asked.payment.message_hash, evidence, now=now, again_ms=AGAIN_MS)
             (sold if act == "land" else failed).append(asked)
             when[asked.payment.signature] = now
     await store.close()

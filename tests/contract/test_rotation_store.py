@@ -20,7 +20,7 @@ from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from mintscope.edges.storage.sqlite.money.stores import payment_store
-from support.scenes.payments.pending_payments import DEAD, LANDED, NOW, new_payment
+from support.scenes.payments.pending_payments import AGAIN_MS, DEAD, LANDED, NOW, new_payment
 from support.scenes.postgres import dsn_in
 from support.scenes.service import credit_token
 from support.scenes.stores import PEPPER
@@ -72,7 +72,7 @@ async def buy(engine: Engine) -> None:
     bought = NewToken(credits=10, token_hash=hash_credential(OLD, pepper=PEPPER), hint=hint(OLD))
     pending = new_payment("a", purchase=bought)
     await engine.payments.begin(pending)
-    await engine.payments.resolve(pending.payment.message_hash, LANDED, now=NOW)
+    await engine.payments.resolve(pending.payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS)
 
 
 async def account_of(engine: Engine, token: CreditToken = OLD) -> CreditAccount:
@@ -86,7 +86,7 @@ async def top_up(engine: Engine, name: str, *, payer: str, token: CreditToken = 
     pending = new_payment(name, purchase=TopUp(credits=50, account=await account_of(engine, token)))
     pending = replace(pending, payment=replace(pending.payment, payer=Wallet(payer)))
     await engine.payments.begin(pending)
-    await engine.payments.resolve(pending.payment.message_hash, LANDED, now=NOW)
+    await engine.payments.resolve(pending.payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS)
 
 
 async def spend(engine: Engine, count: int, token: CreditToken = OLD) -> None:
@@ -123,7 +123,9 @@ async def test_a_purchase_is_found_once_it_is_issued(engine: Engine) -> None:
     assert await engine.rotations.find_purchase(BOUGHT) is None
     await engine.payments.begin(new_payment("b"))
     assert await engine.rotations.find_purchase(Signature("signature of b")) is None
-    await engine.payments.resolve(new_payment("b").payment.message_hash, DEAD, now=NOW)
+    await engine.payments.resolve(
+        new_payment("b").payment.message_hash, DEAD, now=NOW, again_ms=AGAIN_MS
+    )
     assert await engine.rotations.find_purchase(Signature("signature of b")) is None
     await buy(engine)
 
@@ -217,7 +219,7 @@ async def test_a_payment_that_vanished_is_not_proven(engine: Engine) -> None:
     await top_up(engine, "b", payer="bob")
     message = new_payment("a").payment.message_hash
     for height in (1_000, 1_032, 1_064):
-        await engine.payments.resolve(message, Dead(height=height), now=LATER)
+        await engine.payments.resolve(message, Dead(height=height), now=LATER, again_ms=AGAIN_MS)
 
     assert await claim(engine) is RotationDenied.EMPTY
     assert await left(engine, OLD) == [50]

@@ -27,7 +27,6 @@ from mintscope.core.payments.protocol.verify import (
 from mintscope.core.payments.reconciler import APART_MS_MAX, BATCH, LEASE_SLOTS, PAUSE_SLOTS
 from mintscope.core.payments.store import (
     FEE_SHARES,
-    FINAL_AFTER_MS,
     FINAL_AFTER_SLOTS,
     LEASE_MS_MAX,
     SPARE_LAMPORTS,
@@ -55,7 +54,7 @@ def test_a_payment_may_be_this_large_and_cost_us_so_much() -> None:
 def test_payments_are_looked_at_so_often_and_so_many_at_once() -> None:
     """A status request takes 256 signatures."""
     assert (BATCH, LEASE_SLOTS, PAUSE_SLOTS, APART_MS_MAX) == (256, 25, 2.5, 3_600_000)
-    assert (LEASE_MS_MAX, FINAL_AFTER_MS, FINAL_AFTER_SLOTS) == (7_200_000, 15_000, 40)
+    assert (LEASE_MS_MAX, FINAL_AFTER_SLOTS) == (7_200_000, 40)
     assert [final_after_ms(slot_s) for slot_s in (0.1, 0.2, 0.4, 0.8)] == [
         4_000,
         8_000,

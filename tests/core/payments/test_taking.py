@@ -751,7 +751,7 @@ async def test_a_frozen_payment_is_told_to_the_holder_of_its_key_alone(world: Wo
     await world.buy(payment)
     row = world.row()
     for height in (2_000, 2_000 + MISSED_BLOCKS):
-        await world.store.resolve(row.message_hash, Dead(height=height), now=NOW)
+        await world.store.resolve(row.message_hash, Dead(height=height), now=NOW, again_ms=15_000)
     assert world.row().state is State.FROZEN
 
     assert await world.buy(payment, key=None) == AlreadyUsed(Used.PAYMENT)

@@ -17,7 +17,14 @@ from mintscope.core.payments.store import Begun, Inconsistent
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.connection import open_store
 from mintscope.edges.storage.sqlite.money.stores import payment_store
-from support.scenes.payments.pending_payments import AMOUNT, LANDED, NOW, named, new_payment
+from support.scenes.payments.pending_payments import (
+    AGAIN_MS,
+    AMOUNT,
+    LANDED,
+    NOW,
+    named,
+    new_payment,
+)
 
 
 @pytest.fixture
@@ -29,7 +36,9 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlPaymentStore]:
 
 async def resolve(store: SqlPaymentStore, name: str, *evidence: Landed | Dead) -> Payment:
     for each in evidence:
-        payment = await store.resolve(new_payment(name).payment.message_hash, each, now=UnixMs(NOW))
+        payment = await store.resolve(
+            new_payment(name).payment.message_hash, each, now=UnixMs(NOW), again_ms=AGAIN_MS
+        )
     return payment
 
 
@@ -39,7 +48,9 @@ async def test_a_job_that_fails_undoes_itself_alone(store: SqlPaymentStore) -> N
     outcomes = await asyncio.gather(
         store.begin(new_payment("a")),
         store.begin(replace(free, payment=replace(free.payment, fee_lamports=0))),
-        store.resolve(new_payment("unknown").payment.message_hash, LANDED, now=NOW),
+        store.resolve(
+            new_payment("unknown").payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS
+        ),
         store.begin(replace(free, payment=replace(free.payment, amount=2**63))),
         store.begin(new_payment("b")),
         return_exceptions=True,

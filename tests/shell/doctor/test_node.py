@@ -9,6 +9,7 @@ import pytest
 from pydantic import SecretStr
 from typing_extensions import override
 
+from mintscope.base.finality import Behind
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.shell.cli.doctor.finding import Level
@@ -52,7 +53,10 @@ def watched(
             watched(*[9.0] * 9, slot_s=0.8),
             "expected 1.25 blocks/s; was 1.11 blocks/s with 10 in flight",
         ),
-        (watched(0.1, behind=9), "it ended 9 blocks behind"),
+        (watched(0.1, behind=17, slot_s=0.1), "it ended 17 blocks behind, 1.7 s"),
+        (watched(0.1, behind=9), "it ended 9 blocks behind, 1.8 s"),
+        (watched(0.1, behind=5, slot_s=0.4), "it ended 5 blocks behind, 2.0 s"),
+        (watched(0.1, behind=3, slot_s=0.8), "it ended 3 blocks behind, 2.4 s"),
         (watched(0.1, failures=("HTTP 429",)), "1 requests without an answer (HTTP 429)"),
     ],
 )
@@ -62,13 +66,16 @@ def test_a_node_that_will_not_do_is_told_why(watch: NodeWatch, reason: str) -> N
 
 @pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8])
 def test_a_node_that_holds_the_pace_will_do(slot_s: float) -> None:
-    assert _reasons(watched(*[9.7 * slot_s] * 90, 30.0, behind=8, slot_s=slot_s), 10) == []
+    behind = round(1.6 / slot_s)
+    assert _reasons(watched(*[9.7 * slot_s] * 90, 30.0, behind=behind, slot_s=slot_s), 10) == []
 
 
 def test_a_node_that_does_not_tell_its_pace_is_judged_by_the_rest() -> None:
     watch = watched(*[3.0] * 9)
     watch.pace = None
     assert _reasons(watch, 10) == []
+    watch.behind = 9
+    assert _reasons(watch, 10) == ["it ended 9 blocks behind"]
     assert "slots" in _history(watch).what
     assert _history(watch).level is Level.WARN
 
@@ -103,6 +110,19 @@ def test_calls_a_day_are_those_of_ingest_not_of_the_watch() -> None:
 
     # Of each slot of 200 ms a block, 0.15 requests that come too early, and finality each 0.3 s.
     assert counted.what == "calls: 350 in 30 s; ingest makes about 784,800 a day"
+
+
+@pytest.mark.parametrize(
+    ("behind_s", "calls"), [(0.4, 784_800), (4.0, 784_800), (4.1, 583_200), (12.8, 583_200)]
+)
+def test_a_node_whose_finality_is_slow_is_asked_for_it_once_a_second(
+    behind_s: float, calls: int
+) -> None:
+    watch = watched(*[0.1] * 112)
+    watch.calls, watch.polls = 350, 200
+    watch.final = Behind(round(behind_s / 0.2), behind_s)
+
+    assert watch.calls_a_day == calls
 
 
 def test_a_node_is_asked_what_it_runs(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from mintscope.core.payments.payment import (
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
-    FINAL_AFTER_MS,
     LEASE_MS_MAX,
     WALLET_LAMPORTS_MIN,
     Begun,
@@ -151,7 +150,7 @@ class MemoryPaymentStore:
         evidence: Evidence,
         *,
         now: UnixMs,
-        again_ms: int = FINAL_AFTER_MS,
+        again_ms: int,
     ) -> Payment:
         row = self.rows.get(message_hash)
         if row is None:
@@ -176,7 +175,7 @@ class MemoryPaymentStore:
             if self._is_taken(payment):
                 return KeyTaken()
             self.rows[payment.message_hash] = Row(payment, now)
-        return await self.resolve(payment.message_hash, landed, now=now)
+        return await self.resolve(payment.message_hash, landed, now=now, again_ms=0)  # it is final
 
     def _is_taken(self, payment: Payment) -> bool:
         return any(

@@ -15,7 +15,6 @@ from mintscope.core.payments.protocol.refusal import RefusalReason
 
 LEASE_MS_MAX: Final = 2 * HOUR_MS  # a longer one was given before the clock was set back
 FINAL_AFTER_SLOTS: Final = 40  # after a resolution its finality is looked for
-FINAL_AFTER_MS: Final = 15_000  # likewise, where nothing has measured the pace
 FEE_SHARES: Final = 10  # how many must lose fees at once before all sales stop
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
 SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
@@ -234,7 +233,7 @@ class PaymentStore(Protocol):
         evidence: Evidence,
         *,
         now: UnixMs,
-        again_ms: int = FINAL_AFTER_MS,
+        again_ms: int,
     ) -> Payment:
         """Apply *evidence*, hand out or freeze the purchase; return the payment as it then is.
 

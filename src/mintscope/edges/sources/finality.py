@@ -5,8 +5,9 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from mintscope.base.clock import Clock
-from mintscope.base.finality import FinalityMeter
+from mintscope.base.finality import Behind, FinalityMeter
 from mintscope.base.metrics import ALPENGLOW, FINALITY_SECONDS, FINALITY_SLOTS
+from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.edges.sources.lineage import Lineage, Position
 from mintscope.edges.sources.node import Node
@@ -48,6 +49,16 @@ async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
         alpenglow = await rpc.alpenglow()
         ALPENGLOW.set(-1 if alpenglow is None else int(alpenglow))
         await sleep(MIGRATION_EVERY_S)
+
+
+async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
+    """Return how far `finalized` is behind `confirmed` now, in seconds at *pace*.
+
+    None if there is no pace.  Raises RpcFailure.
+    """
+    confirmed = await rpc.slot(Commitment.CONFIRMED)
+    slots = max(confirmed - await rpc.slot(Commitment.FINALIZED), 0)
+    return None if pace is None else Behind(slots, pace.seconds(slots))
 
 
 class Finality:

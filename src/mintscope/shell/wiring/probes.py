@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.finality import Behind, Finality
+from mintscope.base.finality import Finality
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.edges.sources.accounts.mint_facts import MINTS_A_CALL, Read, read_facts
 from mintscope.edges.sources.files import FileSource
+from mintscope.edges.sources.finality import finality_now
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc
 from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.sources.endpoint import node_endpoint
@@ -60,10 +61,7 @@ class NodeProbe:
 
     async def finality(self) -> Finality:
         """Return what the node says of finality, in seconds at the pace that it tells."""
-        confirmed = await self._rpc.slot(Commitment.CONFIRMED)
-        slots = max(confirmed - await self._rpc.slot(Commitment.FINALIZED), 0)
-        pace = await self._rpc.pace()
-        behind = None if pace is None else Behind(slots, pace.seconds(slots))
+        behind = await finality_now(self._rpc, await self._rpc.pace())
         return Finality(await self._rpc.alpenglow(), behind)
 
     @property

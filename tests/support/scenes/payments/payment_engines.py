@@ -24,7 +24,7 @@ from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.money.stores import payment_store
 from support.fakes.payment_memory import MemoryPaymentStore
-from support.scenes.payments.pending_payments import NOW, named
+from support.scenes.payments.pending_payments import AGAIN_MS, NOW, named
 from support.scenes.postgres import dsn_in
 
 
@@ -198,4 +198,6 @@ async def every_engine(folder: Path) -> AsyncGenerator[list[Engine], None]:
 async def resolve(
     engine: Engine, asked: PendingPayment, evidence: Evidence, now: int = NOW
 ) -> Payment:
-    return await engine.store.resolve(asked.payment.message_hash, evidence, now=UnixMs(now))
+    return await engine.store.resolve(
+        asked.payment.message_hash, evidence, now=UnixMs(now), again_ms=AGAIN_MS
+    )

@@ -12,6 +12,7 @@ from mintscope.core.payments.store import Budget, PendingPayment
 
 NOW: Final = UnixMs(1_700_000_000_000)
 AMOUNT: Final = 1_000
+AGAIN_MS: Final = 15_000  # after a resolution, until its finality is looked for
 LANDED: Final = Landed(paid=AMOUNT, final=False)
 LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
 REVERTED: Final = Reverted(final=True)

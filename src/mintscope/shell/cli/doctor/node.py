@@ -13,7 +13,8 @@ from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.sources.node_watch import NodeWatch, watch_node
 
-BEHIND_MAX: Final = 8
+BEHIND_S_MAX: Final = 1.6
+BEHIND_MAX: Final = 8  # blocks, if the node cannot tell how long a slot takes
 MONTH_DAYS: Final = 30
 MB: Final = 1_000_000
 
@@ -86,8 +87,11 @@ def _reasons(watch: NodeWatch, in_flight: int) -> Sequence[str]:
     if watch.pace is not None and a_second * watch.pace.slot_s < 1:
         was = f"{a_second:.2f} blocks/s with {in_flight} in flight"
         reasons.append(f"expected {1 / watch.pace.slot_s:.2f} blocks/s; was {was}")
-    if watch.behind > BEHIND_MAX:
+    if watch.pace is None and watch.behind > BEHIND_MAX:
         reasons.append(f"it ended {watch.behind} blocks behind")
+    if watch.pace is not None and watch.behind > watch.pace.slots(BEHIND_S_MAX):
+        behind_s = watch.pace.seconds(watch.behind)
+        reasons.append(f"it ended {watch.behind} blocks behind, {behind_s:.1f} s")
     return reasons
 
 

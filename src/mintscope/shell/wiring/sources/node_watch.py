@@ -10,10 +10,11 @@ import httpx
 from typing_extensions import override
 
 from mintscope.base.clock import Clock
+from mintscope.base.finality import Behind
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot
 from mintscope.base.time import DAY_S
-from mintscope.edges.sources.finality import FAST_EVERY_S
+from mintscope.edges.sources.finality import EVERY_S, FAST_EVERY_S, finality_now
 from mintscope.edges.sources.json_transactions import JsonTransactions
 from mintscope.edges.sources.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.shell.config.sections import ChainConfig
@@ -21,7 +22,6 @@ from mintscope.shell.wiring.sources.endpoint import node_endpoint
 
 # Of ingest, which the watch leaves out: requests that come too early, and questions for finality.
 EARLY_SHARE: Final = 0.15
-FINALITY_CALLS_A_DAY: Final = DAY_S / FAST_EVERY_S
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class NodeWatch:
     version             newest transaction version in its blocks that it withheld at first
     first_available     oldest slot it has
     pace                of the chain, as the node tells it; None if it cannot
+    final               how far its newest final slot was behind; None if the pace is not known
     start, head         newest slot when the watch began and ended
     took_s              how long each block took
     raw_bytes           of the transactions, unpacked
@@ -50,6 +51,7 @@ class NodeWatch:
     head: Slot
     software: str = ""
     pace: Pace | None = None
+    final: Behind | None = None
     seconds: float = 0.0
     took_s: list[float] = field(default_factory=list)
     raw_bytes: int = 0
@@ -63,7 +65,9 @@ class NodeWatch:
     def calls_a_day(self) -> int:
         """About how many requests ingest sends this node in a day."""
         blocks_a_day = (self.calls - self.polls) / max(self.seconds, 1e-9) * DAY_S
-        return round(blocks_a_day * (1 + EARLY_SHARE) + FINALITY_CALLS_A_DAY)
+        is_slow = self.final is not None and not self.final.is_fast
+        finality_a_day = DAY_S / (EVERY_S if is_slow else FAST_EVERY_S)
+        return round(blocks_a_day * (1 + EARLY_SHARE) + finality_a_day)
 
 
 class _Counted(httpx.AsyncByteStream):
@@ -110,6 +114,7 @@ async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWa
             software=await _software(rpc),
             pace=await rpc.pace(),
         )
+        watch.final = await finality_now(rpc, watch.pace)
         await _follow(rpc, chain, clock, seconds, watch)
         watch.version = rpc.newest_version
     watch.calls, watch.wire_bytes = counting.calls, counting.wire_bytes

@@ -10,7 +10,6 @@ from mintscope.core.payments.payment import Evidence, Landed, Payment, State, ap
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.store import (
-    FINAL_AFTER_MS,
     LEASE_MS_MAX,
     Beginning,
     Begun,
@@ -123,14 +122,14 @@ class PaymentTable:
                 return KeyTaken()
             self._db.execute(BEGIN, (*columns_of(payment), now, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
-        return self.resolve(payment.message_hash, landed, now)
+        return self.resolve(payment.message_hash, landed, now, again_ms=0)  # it is final
 
     def resolve(
         self,
         message_hash: MessageHash,
         evidence: Evidence,
         now: UnixMs,
-        again_ms: int = FINAL_AFTER_MS,
+        again_ms: int,
     ) -> Resolved:
         """Apply *evidence* and move the credits that it moves."""
         before = self.find(message_hash).payment

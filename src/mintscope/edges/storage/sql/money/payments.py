@@ -17,7 +17,6 @@ from mintscope.core.payments.lost import Adoption
 from mintscope.core.payments.payment import Evidence, Landed, PaidReport, Payment, State
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.store import (
-    FINAL_AFTER_MS,
     Beginning,
     Found,
     Inconsistent,
@@ -79,7 +78,7 @@ class SqlPaymentStore:
         evidence: Evidence,
         *,
         now: UnixMs,
-        again_ms: int = FINAL_AFTER_MS,
+        again_ms: int,
     ) -> Payment:
         """Apply *evidence* and move the credits that it moves, in one transaction."""
         found = await self._write(
