@@ -4,13 +4,18 @@ Built from the shapes of launchpads in native SOL, of markets whose vault progra
 and of routers that fill a part themselves.  No swap is made of them.
 """
 
+import json
 from hashlib import sha256
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.core.dex.outcome import Decoded, Moved
+from mintscope.core.dex.decode import decode_block
+from mintscope.core.dex.outcome import Decoded, Moved, QuarantineReason
+from mintscope.devchain.stream.protobuf import to_protobuf
+from mintscope.edges.sources.geyser.transactions import read_info
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,
@@ -22,6 +27,7 @@ from support.scenes.made_transactions import (
     Ix,
     Tx,
     address,
+    b58,
     batch,
     lamports,
     transfer,
@@ -250,6 +256,14 @@ def test_a_venue_in_lamports_below_a_router_is_read(router: str) -> None:
     assert decoded.quarantined == []
 
 
+@pytest.mark.parametrize("router", [JUPITER, BLOOM])
+def test_a_sale_below_a_router_that_only_the_balances_show_is_reported(router: str) -> None:
+    call = launchpad(b"\x03", SOLD)
+    tx = traded([router], call, curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL - 5_000))
+
+    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+
+
 # --- through others --------------------------------------------------------------------------
 
 PAID = transfer("user dollars", "vault dollars", 9_000)
@@ -432,3 +446,51 @@ def test_traders_that_did_not_sign_are_reported_if_it_is_not_known_who_traded_wi
         tx.holds(f"{owner} a", A, owner).holds(f"{owner} dollars", USDC, owner)
 
     assert told(decode(tx)) == reported(MARKET, Moved(USDC, 990))
+
+
+# --- of any form -----------------------------------------------------------------------------
+
+SCENES = {
+    "purchase": traded([], launchpad(b"\x02", *BOUGHT), curve=(1, 2), user=(5 * SOL, 4 * SOL)),
+    "sale": traded([], launchpad(b"\x03", SOLD), curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL)),
+    "through others": in_vaults(THROUGH["a call for each side"]),
+    "beside others": routed(*BESIDE["half of it"]),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_protobuf_tells_the_same(name: str) -> None:
+    entry = SCENES[name].entry()
+    info = to_protobuf(entry, 0)
+    info.meta.pre_balances[:] = entry["meta"]["preBalances"]
+    info.meta.post_balances[:] = entry["meta"]["postBalances"]
+    read = read_info(info)
+    assert read is not None
+    decoded = decode_block([read])
+
+    assert len(decoded.quarantined) == 1
+    assert decoded == decode(SCENES[name])
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_any_change_is_answered(name: str) -> None:
+    """Numbers, accounts and data that are lost, doubled or others."""
+    random = Random(7)
+    raw = SCENES[name].raw()
+    for _ in range(400):
+        entry = json.loads(raw)
+        calls = [one["instructions"] for one in entry["meta"]["innerInstructions"]]
+        calls.append(entry["transaction"]["message"]["instructions"])
+        for _ in range(random.randrange(1, 4)):
+            at = random.choice(random.choice(calls))
+            match random.randrange(4):
+                case 0:
+                    at["programIdIndex"] = random.randrange(20)
+                case 1:
+                    at["accounts"] = random.choices(range(20), k=random.randrange(6))
+                case 2:
+                    at["data"] = b58(random.randbytes(random.randrange(12)))
+                case _:
+                    at["stackHeight"] = random.randrange(1, 5)
+        decoded = decode_transaction(json.dumps(entry).encode(), 0)
+        assert all(one.reason in QuarantineReason for one in decoded.quarantined)
