@@ -125,14 +125,19 @@ def pytest_collection_finish() -> None:
 
 
 def _how_late(item: pytest.Item) -> int:
-    name = item.path.relative_to(TESTS).as_posix()
+    name = _name(item.path)
     if name in LONGEST_FIRST:
         return LONGEST_FIRST.index(name)
     return len(LONGEST_FIRST) + (_folder(item) not in MARK_OF_FOLDER)
 
 
 def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(TESTS).parts[0]
+    return _name(item.path).partition("/")[0]
+
+
+@cache  # of hundreds of files, for thousands of tests
+def _name(path: Path) -> str:
+    return path.relative_to(TESTS).as_posix()
 
 
 @pytest.hookimpl(wrapper=True)

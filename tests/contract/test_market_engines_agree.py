@@ -3,6 +3,7 @@
 What is told to one engine is told to the others, and all that they keep is compared.
 """
 
+import os
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -35,6 +36,8 @@ from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 MINTS: Final = [Mint(f"{first}mint") for first in "zAyBxC"]
 LISTED: Final = MINTS[:2]
 START: Final = 1_700_000_000
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+SEEDS: Final = 12 if FULL else 3
 STEPS: Final = 60
 RESTARTS: Final = 3
 WEIGHTS: Final = [9, 1, 8, 1, 1, 1]
@@ -255,7 +258,7 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
 
 @pytest.mark.storm
 @pytest.mark.parametrize("follows_all", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(SEEDS))
 async def test_every_engine_keeps_and_tells_the_same(
     seed: int,
     follows_all: bool,  # noqa: FBT001 - pytest names it

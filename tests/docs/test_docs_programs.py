@@ -52,6 +52,14 @@ SHELL: Final = r"""
 export CURL_HOME="$PWD"
 printf '%s\n' 'write-out = "\n%{http_code}"' 'max-time = 20' > .curlrc
 """
+# A stream goes on for as long as it is paid for: two lines of it will do.
+FIRST_EVENT: Final = r"""
+mkfifo events
+%s > events &
+head -2 < events | grep '^event: '
+kill $!
+printf '\n200'
+"""
 # Each program in a namespace of its own; what it printed, or why it failed.
 PYTHON: Final = """
 import contextlib, io, json, sys, traceback
@@ -196,8 +204,7 @@ async def environment_of(site: Website, http: httpx.AsyncClient) -> dict[str, st
 async def test_every_line_of_curl_is_answered(documented: Documented) -> None:
     written = documented.written_in("sh")
     lines = {slug: text for slug, text in written.items() if text.startswith("curl ")}
-    # A stream goes on for as long as it is paid for: two lines of it will do.
-    lines["get-stream"] += " | head -2 | grep '^event: ' && printf '\\n200'"
+    lines["get-stream"] = FIRST_EVENT % lines["get-stream"]
     refused = set()
     for slug, line in lines.items():
         printed = await documented.run("/bin/sh", "-euc", SHELL + line)

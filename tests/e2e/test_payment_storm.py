@@ -26,18 +26,19 @@ from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED
-from support.processes.paying_chain import RICH, SEED, Chain, chain_running
+from support.processes.paying_chain import REVERTS, RICH, SEED, Chain, chain_running
 from support.processes.selling_service import PEPPER, Manner, config_of, seller_running
 from support.scenes.payments.payment_world import selling
 from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
-KILLS = 300 if FULL else 30
+KILLS = 300 if FULL else 15
 BUYERS, SPENDERS, THIEVES = 8, 16, 16
 SETTLE_S = 2.0  # for the last transactions to land; slots are short here
 REQUEST_S = 10
 MISTAKEN_STORMS_MAX = 24
 MISTAKEN_KILLS = 3
+MISTAKEN_REVERTS = 30  # of a hundred: a short storm has few payments
 
 
 @dataclass
@@ -164,13 +165,24 @@ def books(folder: Path, statement: str) -> set[str]:
     return found
 
 
+def contradictions(folder: Path, chain: Chain) -> list[str]:
+    """Hold the chain and the books against each other: what no later answer can mend."""
+    landed = chain.landed()
+    known, issued, failed = (
+        books(folder, f"SELECT signature FROM payment{where}")
+        for where in ("", " WHERE state = 'issued'", " WHERE state = 'failed'")
+    )
+    wrong = [f"{signature}: landed, not known" for signature in landed - known]
+    wrong += [f"{signature}: landed, said to have failed" for signature in landed & failed]
+    return wrong + [f"{signature}: issued, never landed" for signature in issued - landed]
+
+
 def losses(folder: Path, chain: Chain, paid: list[Paid], told: Told) -> list[str]:
     """Hold the chain, the books and what the clients know against each other."""
-    wrong: list[str] = []
+    wrong = contradictions(folder, chain)
     landed = chain.landed()
     issued = books(folder, "SELECT signature FROM payment WHERE state = 'issued'")
     wrong += [f"{signature}: landed, not issued" for signature in landed - issued]
-    wrong += [f"{signature}: issued, never landed" for signature in issued - landed]
     accounts = books(folder, "SELECT hex(token_hash) FROM credit_account")
     if len(accounts) != len(landed):
         wrong.append(f"{len(landed)} landed, {len(accounts)} tokens")
@@ -206,12 +218,18 @@ def _debits(folder: Path, tokens: list[str], told: Told) -> list[str]:
 async def found_after(
     folder: Path, kills: int, manner: Manner
 ) -> tuple[list[Paid], Told, list[str]]:
-    """Storm, let the weather clear, redeem; return what is wrong then."""
+    """Storm, let the weather clear, redeem; return what is wrong then.
+
+    What is beyond repair before anyone redeems is the answer: to redeem takes long.
+    """
     buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
-    with chain_running(buyers=buyers, stormy=True) as chain:
+    reverts = MISTAKEN_REVERTS if manner.mistake else REVERTS
+    with chain_running(buyers=buyers, stormy=True, reverts=reverts) as chain:
         paid, told = await storm(folder, chain, kills, manner)
         chain.go_wrong()
         await asyncio.sleep(SETTLE_S)
+        if beyond_repair := contradictions(folder, chain):
+            return paid, told, beyond_repair
         stolen = await redeem_all(folder, chain, paid)
         violations = await settle(folder, chain)
         return paid, told, [*violations, *stolen, *losses(folder, chain, paid, told)]

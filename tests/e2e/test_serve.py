@@ -18,10 +18,11 @@ from typing import Any
 import httpx
 import pytest
 from solders.keypair import Keypair
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Block
+from mintscope.core.market.swap import Swap
 from mintscope.devchain.chain import Devchain, lines
 from mintscope.edges.storage.folder import held
 from mintscope.shell.cli.app import app
@@ -32,7 +33,7 @@ from support.scenes.postgres import url_in
 
 NOW = UnixMs(1_763_640_000_000)
 MINTS = 60
-HISTORY_DAYS = 0.5
+HISTORY_DAYS = 0.4  # so that candles of an hour have an average of nine
 READY_S = 60
 END_S = 20
 POLL_S = 0.02
@@ -61,6 +62,18 @@ def command(environment: dict[str, str], *words: str) -> subprocess.CompletedPro
         timeout=READY_S,
         check=False,
     )
+
+
+def in_this_process(environment: dict[str, str], *words: str) -> Result:
+    """Run a command that ends by itself: a process of its own takes a second to start."""
+    return CliRunner().invoke(app, words, env=environment)
+
+
+def issued(environment: dict[str, str], credit_count: int) -> str:
+    """Return a credit token that the command line has issued."""
+    ran = in_this_process(environment, "credits", "issue", "--credits", str(credit_count))
+    assert ran.exit_code == 0, ran.output
+    return ran.stdout.strip()
 
 
 @contextmanager
@@ -116,9 +129,10 @@ def replay() -> Replay:
     chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
     # Which of several pools set a price is decided by what stands in them, of which what the market
     # meant says nothing: tests/core/market checks that by scenarios of its own.
-    pools = _pools(chain)
+    meant = {slot: intended(chain, Slot(slot)) for slot in chain.blockstore.slots}
+    pools = _pools(meant)
     mints = [token.mint for token in chain.tokens if len(pools.get(token.mint, ())) == 1]
-    expected, now = _expected(chain, mints)
+    expected, now = _expected(chain, meant, mints)
     reports = {
         mint: None if len(definitions.candles(trades, 60)) < 9 else definitions.report(trades, now)
         for mint, trades in expected.items()
@@ -136,14 +150,13 @@ def test_a_replay_of_sixty_mints_is_what_the_definitions_say(
     environment = settings(tmp_path, [file], MINTSCOPE_MARKET__MINTS=",".join(mints))
     if engine == "postgresql":
         environment["MINTSCOPE_STORE"] = url_in(tmp_path)
-    issued = command(environment, "credits", "issue", "--credits", "10000")
-    assert issued.returncode == 0, issued.stderr
+    credit_token = issued(environment, 10_000)
 
     with (
         serving(environment) as (address, _),
         httpx.Client(
             base_url=address,
-            headers={"Authorization": f"Bearer {issued.stdout.strip()}"},
+            headers={"Authorization": f"Bearer {credit_token}"},
             timeout=END_S,
         ) as client,
     ):
@@ -169,18 +182,18 @@ def test_a_replay_of_sixty_mints_is_what_the_definitions_say(
     assert served >= 40
 
 
-def _pools(chain: Devchain) -> Mapping[str, set[str]]:
+def _pools(meant: Mapping[Slot, Sequence[Swap]]) -> Mapping[str, set[str]]:
     """Return the pools that each mint was traded in."""
     pools: dict[str, set[str]] = {}
-    for slot in chain.blockstore.slots:
-        for swap in intended(chain, Slot(slot)):
+    for swaps in meant.values():
+        for swap in swaps:
             for mint in (swap.in_mint, swap.out_mint):
                 pools.setdefault(mint, set()).add(swap.pool)
     return pools
 
 
 def _expected(
-    chain: Devchain, mints: Sequence[str]
+    chain: Devchain, meant: Mapping[Slot, Sequence[Swap]], mints: Sequence[str]
 ) -> tuple[dict[str, list[definitions.Trade]], int]:
     """Return the accepted trades by mint, priced slowly, and the time of the last block."""
     blocks = [
@@ -190,9 +203,9 @@ def _expected(
             blockhash="",
             parent_blockhash="",
             time=UnixS(_block(chain, slot).time),
-            transactions=[made_transaction(swap) for swap in intended(chain, Slot(slot))],
+            transactions=[made_transaction(swap) for swap in swaps],
         )
-        for slot in chain.blockstore.slots
+        for slot, swaps in meant.items()
     ]
     trades: dict[str, list[definitions.Trade]] = {mint: [] for mint in mints}
     swaps = [[swap_in(transaction) for transaction in b.transactions] for b in blocks]
@@ -232,16 +245,14 @@ def test_real_transactions_are_served_at_real_prices(tmp_path: Path, shared_data
     last = {row["base"]: row for row in _in_order(rows) if _is_rated(row, rows)}
     priced = {mint: row for mint, row in last.items() if not _is_dust(row)}
     environment = settings(tmp_path, [file], MINTSCOPE_MARKET__MINTS=",".join(bases))
-    issued = command(environment, "credits", "issue", "--credits", "10")
+    credit_token = issued(environment, 10)
 
     with serving(environment) as (address, _):
-        headers = {"Authorization": f"Bearer {issued.stdout.strip()}"}
+        headers = {"Authorization": f"Bearer {credit_token}"}
         with httpx.Client(base_url=address, headers=headers, timeout=END_S) as client:
             answer = ask(client, f"{WSOL}?partial=true")
         shown = {
-            mint: json.loads(
-                CliRunner().invoke(app, ["tokens", "show", mint], env=environment).stdout
-            )["price"]
+            mint: json.loads(in_this_process(environment, "tokens", "show", mint).stdout)["price"]
             for mint in priced
         }
 
@@ -360,11 +371,11 @@ def test_money_that_was_emptied_is_refused_until_it_is_meant(tmp_path: Path) -> 
         assert ended.returncode == 3
         assert "expected the money of installation" in ended.stderr
         assert "Traceback" not in ended.stderr
-    issued = command(environment, "credits", "issue", "--credits", "1")
-    assert issued.returncode == 1
-    assert "expected the money of installation" in issued.stderr
+    refused = in_this_process(environment, "credits", "issue", "--credits", "1")
+    assert refused.exit_code == 1
+    assert "expected the money of installation" in refused.stderr
     assert command(environment, "ingest", "--new").returncode == 0
-    assert command(environment, "credits", "issue", "--credits", "1").returncode == 0
+    assert issued(environment, 1)
 
 
 def test_a_file_cut_in_half_is_named_with_its_line(tmp_path: Path) -> None:

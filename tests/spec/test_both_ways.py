@@ -6,6 +6,7 @@ byte for byte, but for the date and the request's id; so are the journals.
 """
 
 import asyncio
+import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,6 +30,8 @@ from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
 from support.scenes.service import NOW, Service, running_service
 
+FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+SEEDS = 4 if FULL else 1
 REQUESTS = 1_000
 TOKENS = 16
 BOUNDS = Bounds(keep_alive_s_max=1e9, pause_s=0.0)  # the clock moves by minutes
@@ -227,7 +230,7 @@ def journal(folder: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(SEEDS))
 async def test_both_ways_give_the_same_answers_and_take_the_same_credits(
     tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:

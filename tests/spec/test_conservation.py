@@ -29,7 +29,8 @@ from support.scenes.service import bearer
 from support.scenes.streaming import PATIENCE_S, Event, Reader, Streaming, streaming_service
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many calls
-CALLS: Final = 100_000 if FULL else 1_000
+CALLS: Final = 100_000 if FULL else 500
+STALE_SHARE: Final = 0.1 if FULL else 0.5  # of changes of age: too old for streams, too
 AT_ONCE: Final = 4
 STREAMS_MAX: Final = 5
 TRADES_MAX: Final = 400
@@ -227,7 +228,7 @@ class Calls:
     async def age(self) -> None:
         """Let the data be too old, or fresh again; now and then for streams, too."""
         self.streaming.service.reports.age_ms = self.random.choice([400, 400, 400_000])
-        if self.random.random() < 0.1:
+        if self.random.random() < STALE_SHARE:
             await self.streaming.pass_time(301)
             self.trade_all()
             await self.streaming.service.follower.catch_up()

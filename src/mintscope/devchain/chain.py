@@ -182,11 +182,14 @@ class Devchain:
         return slot
 
 
-def lines(chain: Devchain, blocks: int) -> Iterator[bytes]:
-    """Yield *blocks* lines of a block file, oldest first, making those that are missing."""
+def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
+    """Yield *blocks* lines of a block file, oldest first, making those that are missing.
+
+    after   how many of them to leave out: the oldest
+    """
     blockstore = chain.blockstore
     made = list(blockstore.slots[:blocks])
-    for number in range(blocks):
+    for number in range(after, blocks):
         block = blockstore.block(made[number] if number < len(made) else chain.tick())
         assert block is not None
         shown = {"slot": block.slot} | head(block) | {"transactions": chain.entries(block)}

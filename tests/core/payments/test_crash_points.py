@@ -6,6 +6,7 @@ up to a depth are run, each from the beginning and then on to quiescence.
 """
 
 import inspect
+import os
 import sys
 import types
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
@@ -60,12 +61,13 @@ AMOUNT: Final = 25_000
 NOW: Final = UnixMs(1_700_000_000_000)
 EXPIRED: Final = 10**9
 SLOT_S: Final = 0.4
-DEPTH: Final = 8
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how deep
+DEPTH: Final = 8 if FULL else 7
 MUTANT_DEPTH: Final = 7
-SCHEDULES_MIN: Final = 20_000
-AUDITED_DEPTH: Final = 4
+SCHEDULES_MIN: Final = 20_000 if FULL else 7_000
+AUDITED_DEPTH: Final = 4 if FULL else 3
 AUDITED_MUTANT_DEPTH: Final = 5
-AUDITED_MIN: Final = 1_000
+AUDITED_MIN: Final = 1_000 if FULL else 300
 UNTIL_SENT: Final = 5  # steps of the buyer: found nothing, simulated, begun, broadcast
 AUDITS: Final = 4  # enough to turn a doubt into a violation
 AUDIT_MS: Final = 120_000

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import apsw
 import httpx
@@ -39,6 +40,7 @@ LATE = 60  # blocks that the late service had not yet read when the past was ask
 RATE_WINDOW_SLOTS = 400
 ATTEMPTS = 5  # at one request
 HEAD = 100  # blocks that it had read of the newest ones
+WRITTEN: Final = WeakKeyDictionary[Devchain, list[bytes]]()  # it has no forks: none changes
 
 
 @dataclass
@@ -130,9 +132,10 @@ def chain() -> Devchain:
 
 def write(chain: Devchain, path: Path, *, leave_out: int = 0) -> int:
     """Write the blocks of *chain* but the oldest; return how many."""
-    all_lines = list(lines(chain, len(chain.blockstore.slots)))
-    path.write_bytes(b"".join(all_lines[leave_out:]))
-    return len(all_lines)
+    written = WRITTEN.setdefault(chain, [])
+    written += lines(chain, len(chain.blockstore.slots), after=len(written))
+    path.write_bytes(b"".join(written[leave_out:]))
+    return len(written)
 
 
 def addresses(chain: Devchain, mint: Mint) -> dict[str, Kind]:

@@ -52,6 +52,10 @@ from support.scenes.stores import market_in
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FAULTS: Final = 200 if FULL else 24
 KILLS: Final = 40 if FULL else 5
+BANKS: Final = [
+    *[("banks", 10), ("banks", 1), ("both_dead", 1), ("unnamed", 10)],
+    *([("both_dead", 10), ("unnamed", 1)] if FULL else []),
+]
 MINTS: Final = [*dict.fromkeys([WSOL, *(Mint(token.mint) for token in new_chain().tokens)])]
 
 
@@ -163,8 +167,7 @@ class Counting:
 
 
 @pytest.mark.storm
-@pytest.mark.parametrize("addresses_max", [10, 1])
-@pytest.mark.parametrize("kind", ["banks", "both_dead", "unnamed"])
+@pytest.mark.parametrize(("kind", "addresses_max"), BANKS)
 async def test_blocks_whose_slots_have_two_banks_are_ingested_as_the_chain_has_them(
     tmp_path: Path, kind: StreamFault, addresses_max: int
 ) -> None:

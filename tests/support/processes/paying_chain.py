@@ -28,6 +28,7 @@ SEED = 7
 SLOT_MS = 40
 QUICK = SlotPace(slot=SLOT_MS, land=40, confirm=40, finalize=800)
 RICH = 10**15
+REVERTS = 5  # of a hundred payments, in a storm
 BUSY_MAX = 100
 BUSY_S = 0.1
 KEEP_ALIVE_S = 60  # longer than clients keep a connection: none is closed under a question
@@ -36,12 +37,13 @@ KEEP_ALIVE_S = 60  # longer than clients keep a connection: none is closed under
 class Weather(Faults):
     """A storm that ends when knobs are set.
 
-    Of a hundred payments five revert, five are dropped, three are late; of a
+    Of a hundred payments *reverts* revert, five are dropped, three are late; of a
     hundred sends five lose their answer, of a hundred calls one is refused.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reverts: int) -> None:
         super().__init__()
+        self._reverts = reverts
         self._random = Random(11)
         self._is_over = False
 
@@ -59,12 +61,12 @@ class Weather(Faults):
     def landing(self) -> Landing | None:
         if self._is_over:
             return super().landing()
-        die = self._random.randrange(100)
-        if die < 5:
+        die = self._random.randrange(100) - self._reverts
+        if die < 0:
             return Landing("failed")
-        if die < 10:
+        if die < 5:
             return Landing("dropped")
-        return Landing("late", ms=400) if die < 13 else None
+        return Landing("late", ms=400) if die < 8 else None
 
     @override
     def answering(self, method: str) -> Answering | None:
@@ -127,24 +129,26 @@ class Chain:
 
 
 @contextmanager
-def chain_running(*, buyers: dict[str, int], stormy: bool = False) -> Iterator[Chain]:
+def chain_running(
+    *, buyers: dict[str, int], stormy: bool = False, reverts: int = REVERTS
+) -> Iterator[Chain]:
     """Run a chain on which *buyers*, by the name of their key, have so many atoms."""
-    with running(_serve, buyers, stormy) as (port, _):
+    with running(_serve, buyers, reverts if stormy else None) as (port, _):
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=url, timeout=10) as http:
             yield Chain(url, Genesis(SEED), http)
 
 
-def _serve(told: Connection, buyers: dict[str, int], stormy: bool) -> None:  # noqa: FBT001
-    asyncio.run(_run(told, buyers, stormy=stormy))
+def _serve(told: Connection, buyers: dict[str, int], reverts: int | None) -> None:
+    asyncio.run(_run(told, buyers, reverts))
 
 
-async def _run(told: Connection, buyers: dict[str, int], *, stormy: bool) -> None:
+async def _run(told: Connection, buyers: dict[str, int], reverts: int | None) -> None:
     vm = Vm(clock=SystemClock(), seed=SEED, pace=QUICK)
     for name, atoms in buyers.items():
         vm.genesis.endow(vm.bank, vm.genesis.key(name).pubkey(), lamports=10**9, atoms=atoms)
-    if stormy:
-        vm.faults = Weather()
+    if reverts is not None:
+        vm.faults = Weather(reverts)
     app = answering(Methods(vm), vm.faults)
     pulsing = asyncio.create_task(Pulse(vm, slot_ms=SLOT_MS).run())
     with socket.create_server(("127.0.0.1", 0)) as listener:
