@@ -37,12 +37,14 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     flow        micro-USD that changed hands, also where it is no volume
     signer      the beginning of the address
     is_direct   its price was set in dollars or SOL
+    trip        a `standing.Trip`
     """
 
     depth: int | None
     flow: int
     signer: str
     is_direct: bool = True
+    trip: int = 0
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -52,7 +54,8 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_usd    per whole token, None where the swap sets no candle;
     price_sol    None exactly when price_usd is
     pool         its address, or its program where that has no pools; None in logs of before
-    offered      (price_usd, price_sol) that it would have set, had its pool decided
+    offered      (price_usd, price_sol) that it would have set, had its pool decided, or were it no
+                 part of a round trip
     detail       written beside the log; what reads the log goes without it
     evidence     what it tells of its pool; None in logs of before
     """

@@ -6,6 +6,8 @@ SOL/USD    the volume-weighted median of the swaps of SOL for dollars of a
 No rate    no price and no volume, whatever the quote
 Pools      a swap sets no price unless `standing` lets its pool; it adds volume
 Dust       too little moved to tell a price: the swap adds volume only
+Trips      what one signer bought and sold in one transaction adds no volume; if it was for the
+           same quote, its legs, and what others traded in between in one pool, set no price
 Exact      volumes are integers rounded down from exact rationals of the raw
            amounts and the rate; a price is the nearest float to its rational
 """
@@ -17,11 +19,13 @@ from fractions import Fraction
 from math import isfinite
 from typing import Final, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from mintscope.base.primitives import MICRO_USD, Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, WSOL
 from mintscope.core.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.quotes import BASIC, Quotes, oriented
-from mintscope.core.market.standing import SIGNER_CHARS, Offer
+from mintscope.core.market.standing import SIGNER_CHARS, Offer, Trip
 from mintscope.core.market.swap import Oriented, QuoteKind, RecognisedBy, Swap
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
@@ -44,6 +48,8 @@ DEPTH_MAX: Final = 10**16
 DECIMALS_MAX: Final = 30
 
 
+Way: TypeAlias = tuple[int | str, ...]
+"""Transaction, base, and what else tells swaps apart: signer, pool, quote."""
 Agrees: TypeAlias = Callable[[Offer], bool]
 SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 """Whether a swap sets the price of a mint, asked of the swaps of a slot in order."""
@@ -66,6 +72,7 @@ class Unpriced(StrEnum):
     DUST = "dust"
     ABSURD_PRICE = "absurd_price"
     OTHER_POOL = "other_pool"
+    ROUND_TRIP = "round_trip"
 
 
 class Priced(NamedTuple):
@@ -163,6 +170,7 @@ def price_slot(
         unpriced[Unpriced.NO_RATE] += len(sided)
         return Priced([], +unpriced)
     wash = _on_both_sides(sided)
+    trips = _trips(sided, wash) if wash else {}
     exact_rate = Fraction(rate.usd)
     priced = []
     for swap, seen in sided:
@@ -180,10 +188,13 @@ def price_slot(
             unpriced[price] += 1
         else:
             evidence = _evidence(swap, seen, flow, exact_rate, quotes)
-            if sets_price is not None and not sets_price(
-                seen.base, offer_of(swap.pool, price, evidence, time)
-            ):
-                unpriced[Unpriced.OTHER_POOL] += 1
+            trip = _trip(trips, swap, seen.base) if trips else Trip.NONE
+            if trip:
+                evidence = replace(evidence, trip=int(trip))
+            offer = offer_of(swap.pool, price, evidence, time)
+            sets = not trip if sets_price is None else sets_price(seen.base, offer)
+            if not sets:
+                unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
                 usd = None
                 sol = None
                 offered = price
@@ -213,7 +224,7 @@ def offer_of(pool: str, price: tuple[float, float], evidence: Evidence, time: Un
     """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
     usd, sol = price
     depth, flow, is_direct = evidence.depth, evidence.flow, evidence.is_direct
-    return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct)
+    return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct, evidence.trip)
 
 
 def _evidence(swap: Swap, seen: Oriented, volume: int, rate: Fraction, quotes: Quotes) -> Evidence:
@@ -224,7 +235,8 @@ def _evidence(swap: Swap, seen: Oriented, volume: int, rate: Fraction, quotes: Q
     flow = volume
     if not is_direct:  # it may count no volume
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
-    return Evidence(_shown(swap, depth), flow, swap.signer[:SIGNER_CHARS], is_direct)
+    signer = swap.signer[:SIGNER_CHARS]
+    return Evidence(_shown(swap, depth), flow, signer, is_direct)
 
 
 def _shown(swap: Swap, depth: int | None) -> int | None:
@@ -265,6 +277,40 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
     for swap, seen in sided:
         sides[seen.is_buy].add((swap.transaction_index, seen.base, swap.signer))
     return sides[True] & sides[False]
+
+
+def _trips(
+    sided: Iterable[tuple[Swap, Oriented]], wash: set[tuple[int, Mint, str]]
+) -> dict[Way, Trip]:
+    """Return the round trips of *wash*, by way and, if they are BACK, by pool alone.
+
+    A swap of another signer inside of one is a part of it: the sandwich moved its price.
+    """
+    sides: dict[Way, set[bool]] = {}
+    quotes: dict[Way, set[bool]] = {}
+    for swap, seen in sided:
+        trader = swap.transaction_index, seen.base, swap.signer
+        if trader in wash:
+            sides.setdefault((*trader, swap.pool), set()).add(seen.is_buy)
+            quotes.setdefault((*trader, seen.quote), set()).add(seen.is_buy)
+    trips: dict[Way, Trip] = {}
+    for swap, seen in sided:
+        trader = swap.transaction_index, seen.base, swap.signer
+        if trader not in wash or len(quotes[*trader, seen.quote]) == 1:
+            continue
+        if len(sides[*trader, swap.pool]) > 1:
+            trips[*trader[:2], swap.pool] = Trip.BACK
+        else:
+            trips[*trader, swap.pool] = Trip.LOOP
+    return trips
+
+
+def _trip(trips: dict[Way, Trip], swap: Swap, base: Mint) -> Trip:
+    """Return what *swap* of *base* is to one of *trips*."""
+    back = trips.get((swap.transaction_index, base, swap.pool))
+    if back is not None:
+        return back
+    return trips.get((swap.transaction_index, base, swap.signer, swap.pool), Trip.NONE)
 
 
 def _volume(seen: Oriented, rate: Fraction, quotes: Quotes) -> int:

@@ -9,6 +9,8 @@ Weight    of a pool: the least quote that stood in it over the last half minute,
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
           weight of the heaviest
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
+Not set   by the legs of a round trip, see `Trip`, nor by less than ODD_MICRO_USD that is MOVE_MIN
+          off the last price of a pool too deep for it to move: no one else could trade there
 
 A pool whose balances are not known weighs nothing.  If none weighs anything, the longest known
 one that is not left decides alone.
@@ -18,6 +20,7 @@ The outcome is a function of the swaps in order: it is the same after a restart 
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
 from math import sqrt
 from typing import Final, NamedTuple
 
@@ -42,10 +45,24 @@ PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
 POOLS_MAX: Final = 8
 MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
 DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
+ODD_MICRO_USD: Final = 1_000_000
 SLACK: Final = 8  # what is traded for a move shows depth, give or take this factor
 SIGNER_CHARS: Final = 8
 DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
 MINTS_MAX: Final = 200_000
+
+
+class Trip(IntEnum):
+    """What a swap is to the round trip of its signer in its transaction.
+
+    NONE   it is part of no round trip
+    LOOP   bought and sold for the same quote, in two pools: the pool stands where the swap left it
+    BACK   bought and sold in this pool: it stands where it stood
+    """
+
+    NONE = 0
+    LOOP = 1
+    BACK = 2
 
 
 class Offer(NamedTuple):
@@ -64,6 +81,7 @@ class Offer(NamedTuple):
     depth: int | None
     time: UnixS
     is_direct: bool = True
+    trip: int = Trip.NONE
 
 
 class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -143,22 +161,35 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return next((one.pause_s for one in self.pools if one.pool == self.pool), float(DAY_S))
 
 
-def stand(standing: Standing | None, offer: Offer) -> tuple[Standing, bool]:
-    """Return the pools after *offer*, and whether it sets the price."""
+def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, bool]:
+    """Return the pools after *offer*, and whether it sets the price.
+
+    A round trip begins nothing: without pools there are none after it.
+    """
     if standing is None:
+        if offer.trip:
+            return None, False
         fresh = (_fresh(offer),)
         since = offer.time
         return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct), True
     pools, place = _traded(standing.pools, offer)
-    if len(pools) > 1:
-        counting = _counting(pools, offer.time)
-        if not counting[place] or not _is_near(offer.usd, _median(pools, counting)):
-            last = standing.pool, standing.usd, standing.at, standing.since, standing.is_direct
-            return Standing(pools, *last), False
+    if not _sets(pools, place, offer):
+        last = standing.pool, standing.usd, standing.at, standing.since, standing.is_direct
+        return Standing(pools, *last), False
     since = standing.since
     if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
         since = offer.time
     return Standing(pools, offer.pool, offer.usd, offer.time, since, offer.is_direct), True
+
+
+def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
+    """Return whether *offer*, of the pool at *place*, sets the price."""
+    if offer.trip or pools[place].usd != offer.usd:  # the pool has not taken an odd price
+        return False
+    if len(pools) == 1:
+        return True
+    counting = _counting(pools, offer.time)
+    return bool(counting[place]) and _is_near(offer.usd, _median(pools, counting))
 
 
 def before_standing(  # noqa: PLR0913 - all that was known
@@ -275,11 +306,17 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     stood_s = pool.stood_s
     if gap_s and stood_s < OLD_S:
         stood_s = min(OLD_S, stood_s + min(WINDOW_S, gap_s))
-    from_usd, from_sol, flow, shown = _moved(pool, offer)
+    usd, sol = offer.usd, offer.sol
+    if offer.trip == Trip.BACK or _is_odd(pool, offer):
+        usd, sol = pool.usd, pool.sol
+        from_usd, from_sol, shown = pool.from_usd, pool.from_sol, pool.shown
+        flow = pool.flow + offer.volume
+    else:
+        from_usd, from_sol, flow, shown = _moved(pool, offer)
     return StandingPool(
         pool.pool,
-        offer.usd,
-        offer.sol,
+        usd,
+        sol,
         offer.time,
         pool.pause_s + (gap_s - pool.pause_s) / PAUSE_WEIGHT,
         low,
@@ -291,6 +328,13 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         flow,
         shown,
     )
+
+
+def _is_odd(pool: StandingPool, offer: Offer) -> bool:
+    """Return whether *offer* is too small to have moved its *pool*, and far off all the same."""
+    if offer.volume >= ODD_MICRO_USD or offer.volume * DUST >= pool.low:
+        return False
+    return _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
 
 
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
@@ -354,7 +398,8 @@ class Standings:
     def sets_price(self, mint: Mint, offer: Offer) -> bool:
         """Say whether the next swap sets the price of *mint*."""
         standing, sets = stand(self._now.get(mint), offer)
-        self._set(mint, standing)
+        if standing is not None:
+            self._set(mint, standing)
         return sets
 
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
@@ -369,6 +414,8 @@ class Standings:
         def agrees(offer: Offer) -> bool:
             nonlocal standing
             standing, sets = stand(standing, offer)
+            if standing is None:
+                return sets
             middle = _median(standing.pools, _counting(standing.pools, offer.time))
             return sets or _is_near(offer.usd, middle, AGREEMENT_OF_SAMPLES)
 
