@@ -5,9 +5,10 @@ creations, tips and commissions: a swap is a call of a DEX, with an instruction
 that swaps, after which a pool has received one mint and paid another.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
 from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex import base58, batch, trace
@@ -32,10 +33,11 @@ def decode_block(
 
     Never raises for what a transaction holds: what cannot be read is quarantined.
     """
-    decoded = Decoded([], [], [])
+    migrations: list[Swap] = []
+    decoded = Decoded([], [], [], migrations)
     for transaction in transactions:
         if isinstance(transaction, Transaction):
-            _decode(transaction, roles, decoded)
+            _decode(transaction, roles, decoded, migrations)
         else:
             index, signature = transaction.index, transaction.signature
             reason = QuarantineReason(transaction.reason)
@@ -45,8 +47,8 @@ def decode_block(
     return decoded
 
 
-def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
-    """Add the swaps of *transaction* to *into*."""
+def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: list[Swap]) -> None:
+    """Add the swaps of *transaction* to *into*, and what it moves from curves to *migrations*."""
     try:
         traced = _trace(transaction, known)
     except Unreadable as unreadable:
@@ -64,6 +66,7 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded) -> None:
             found.append([])
             continue
         try:
+            migrations += _migrated(call, token_accounts)
             found.append(_read(call, token_accounts))
         except Unreadable as unreadable:
             found.append(None)
@@ -153,6 +156,36 @@ def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
     except IndexError:
         return True
     return False
+
+
+def _migrated(call: Call, token_accounts: TokenAccounts) -> Iterator[Swap]:
+    """Yield what *call* moves from a curve to a pool, if it does."""
+    if not call.program.migrations:
+        return
+    names = call.program.migrations.get(base58.head(call.instruction.data))
+    accounts = call.instruction.accounts
+    if names is None or len(accounts) <= max(*names.mints, names.curve, names.pool):
+        return
+    key = token_accounts.key
+    mints = [mint for at in names.mints if (mint := key(accounts[at])) != WSOL]
+    if len(mints) == 1:
+        yield Swap(
+            token_accounts.signature,
+            token_accounts.index,
+            call.outer,
+            call.inner,
+            0,
+            call.program.name,
+            key(accounts[names.pool]),
+            Mint(mints[0]),
+            0,
+            None,
+            WSOL,
+            0,
+            None,
+            token_accounts.signers[0],
+            succeeds=key(accounts[names.curve]),
+        )
 
 
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:

@@ -1,5 +1,6 @@
 """What decoding yields: swaps, and what could not be read, by reason."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -72,12 +73,14 @@ class Unlisted(NamedTuple):
 class Decoded(NamedTuple):
     """Everything one transaction, or one block of them, gave, in order.
 
-    unlisted   those of the swaps whose program is not in the table
+    unlisted     those of the swaps whose program is not in the table
+    migrations   the pools that took the place of curves, see `Swap.succeeds`
     """
 
     swaps: list[Swap]
     quarantined: list[Quarantined]
     unlisted: list[Unlisted]
+    migrations: Sequence[Swap] = ()
 
 
 class Unreadable(Exception):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,19 @@ class Leg:
         self.pool = pool
         self.vaults = vaults
         self.size = max(*owners, *vaults, -1, -1 if pool is None else pool) + 1
+
+
+class Migration(NamedTuple):
+    """What a migration names, by positions among its accounts.
+
+    mints   of the pair: the one that is not SOL leaves the curve
+    curve   which it leaves
+    pool    which takes the curve's place, as its swaps name it
+    """
+
+    mints: tuple[int, ...]
+    curve: int
+    pool: int
 
 
 class Call(msgspec.Struct, gc=False):
@@ -70,6 +83,7 @@ class Program:
     proven      a recorded transaction was decoded and agreed
     no_swaps    first bytes of instructions that may look like a swap by what moved, and are none
     how         for people: where the amounts come from
+    migrations  first bytes of each instruction that moves a mint from its curve to a pool
     head_size   how many bytes tell its instructions apart: 1 or 8; 0: nothing does
 
     A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
@@ -83,6 +97,7 @@ class Program:
     proven: bool = True
     no_swaps: frozenset[bytes] = frozenset()
     how: str = "transfers"
+    migrations: Mapping[bytes, Migration] = field(default_factory=dict)
     head_size: int = field(init=False)
 
     def __post_init__(self) -> None:

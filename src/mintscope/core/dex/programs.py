@@ -7,7 +7,7 @@ but no recorded transaction has gone through them yet.
 from collections.abc import Sequence
 from typing import Final
 
-from mintscope.core.dex.program import Leg, Program
+from mintscope.core.dex.program import Leg, Migration, Program
 from mintscope.core.dex.readers import pumpfun
 from mintscope.core.dex.transfers import read, read_closed
 from mintscope.core.dex.venues import VENUES
@@ -43,6 +43,10 @@ TABLE: Final[tuple[Program, ...]] = (
         | _swaps("07051dc4f5176550 e1f7501ed5b38488 1c92de7726c469d5", pumpfun.LEG_V3),
         pumpfun.read,
         how="event, transfers agree",
+        migrations={
+            bytes.fromhex("9beae792ec9ea21e"): Migration((2,), 3, 9),  # migrate
+            bytes.fromhex("bbcb121fceedfe29"): Migration((2,), 4, 10),  # migrate_v2
+        },
     ),
     Program(
         "pumpswap",
@@ -81,6 +85,10 @@ TABLE: Final[tuple[Program, ...]] = (
         read,
         authority="WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh",
         how="transfers, event agrees",
+        migrations={
+            bytes.fromhex("cf52c091fecf91df"): Migration((1,), 23, 13),  # migrate_to_amm
+            bytes.fromhex("885cc8671cda908c"): Migration((1,), 17, 5),  # migrate_to_cpswap
+        },
     ),
     Program(
         "orca_whirlpool",
@@ -123,6 +131,10 @@ TABLE: Final[tuple[Program, ...]] = (
         read,
         authority="FhVo3mqL8PW5pH5U2CN4XE33DokiyZnUwuGpH2hmHLuM",
         how="transfers, event agrees",
+        migrations={
+            bytes.fromhex("1b013016b43f76d9"): Migration((7,), 0, 4),  # migrate_meteora_damm
+            bytes.fromhex("9ca9e66735e45040"): Migration((13,), 0, 4),  # migration_damm_v2
+        },
     ),
     Program(
         "phoenix",

@@ -6,33 +6,37 @@ account names is named by its two vaults.  Layouts are those of public decoders 
 2026; rows that are not `proven` have not been tried on a recorded transaction.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
-from mintscope.core.dex.program import Leg, Program
+from mintscope.core.dex.program import Leg, Migration, Program
 from mintscope.core.dex.readers import curves, manifest
 from mintscope.core.dex.transfers import read_closed
 
 
-def _venue(
+def _venue(  # noqa: PLR0913 - all that tells a venue
     name: str,
     address: str,
     *legs: tuple[str, Leg],
     any_leg: Leg | None = None,
     only_heads: bool = False,
     proven: bool = False,
+    migrations: Mapping[bytes, Migration] | None = None,
 ) -> Program:
     """Return a venue that is read by what moved.
 
     legs         heads, hex, apart by spaces, with the pool that each of them trades with
     any_leg      the pool of every other instruction; None: its two vaults name it
     only_heads   nothing but the heads swaps
+    migrations   see `Program`
     """
     swaps: dict[bytes, tuple[Leg, ...]] = {
         bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
     }
     if not only_heads:
         swaps[b""] = () if any_leg is None else (any_leg,)
-    return Program(name, address, swaps, read_closed, proven=proven)
+    moves = migrations or {}
+    return Program(name, address, swaps, read_closed, proven=proven, migrations=moves)
 
 
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
@@ -247,6 +251,7 @@ VENUES: Final[tuple[Program, ...]] = (
         "boop8hVGQGqehUK2iVEMEnMrL5RbjywRzHKBmBE7ry4",
         ("8a7f0e5b26577369 6d3d28bbe6b087ae", Leg((), 1, vaults=(3, 4))),
         proven=True,
+        migrations={bytes.fromhex("a859631e753158e0"): Migration((19, 20), 18, 6)},
     ),
     _curve(
         "moonit",

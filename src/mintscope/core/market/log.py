@@ -38,6 +38,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     signer      the beginning of the address
     is_direct   its price was set in dollars or SOL
     trip        a `standing.Trip`
+    succeeds    the curve whose place the pool takes; None for a swap
     """
 
     depth: int | None
@@ -45,6 +46,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     signer: str
     is_direct: bool = True
     trip: int = 0
+    succeeds: str | None = None
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):

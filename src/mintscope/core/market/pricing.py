@@ -174,6 +174,9 @@ def price_slot(
     exact_rate = Fraction(rate.usd)
     priced = []
     for swap, seen in sided:
+        if swap.succeeds is not None:
+            priced.append(_succession(swap, seen.base, swap.succeeds, sets_price, time))
+            continue
         flow = _volume(seen, exact_rate, quotes)
         if flow > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
@@ -206,6 +209,17 @@ def price_slot(
     return Priced(priced, unpriced)
 
 
+def _succession(
+    swap: Swap, base: Mint, curve: str, sets_price: SetsPrice | None, time: UnixS
+) -> PricedSwap:
+    """Return that the pool of *swap* takes the place of *curve*, from here on."""
+    evidence = Evidence(None, 0, "", succeeds=curve)
+    if sets_price is not None:
+        sets_price(base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
+    at = _position(swap)
+    return PricedSwap(base, *at, False, 0, None, None, swap.pool, evidence=evidence)  # noqa: FBT003
+
+
 def _sided(
     swaps: Iterable[Swap], quotes: Quotes
 ) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
@@ -224,7 +238,8 @@ def offer_of(pool: str, price: tuple[float, float], evidence: Evidence, time: Un
     """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
     usd, sol = price
     depth, flow, is_direct = evidence.depth, evidence.flow, evidence.is_direct
-    return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct, evidence.trip)
+    trip, succeeds = evidence.trip, evidence.succeeds
+    return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct, trip, succeeds)
 
 
 def _evidence(swap: Swap, seen: Oriented, volume: int, rate: Fraction, quotes: Quotes) -> Evidence:
@@ -275,7 +290,8 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
     """Return the (transaction, mint, signer) that bought and sold: no pressure either way."""
     sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
     for swap, seen in sided:
-        sides[seen.is_buy].add((swap.transaction_index, seen.base, swap.signer))
+        if swap.succeeds is None:
+            sides[seen.is_buy].add((swap.transaction_index, seen.base, swap.signer))
     return sides[True] & sides[False]
 
 
@@ -290,13 +306,15 @@ def _trips(
     quotes: dict[Way, set[bool]] = {}
     for swap, seen in sided:
         trader = swap.transaction_index, seen.base, swap.signer
-        if trader in wash:
+        if trader in wash and swap.succeeds is None:
             sides.setdefault((*trader, swap.pool), set()).add(seen.is_buy)
             quotes.setdefault((*trader, seen.quote), set()).add(seen.is_buy)
     trips: dict[Way, Trip] = {}
     for swap, seen in sided:
         trader = swap.transaction_index, seen.base, swap.signer
-        if trader not in wash or len(quotes[*trader, seen.quote]) == 1:
+        if trader not in wash or swap.succeeds is not None:
+            continue
+        if len(quotes[*trader, seen.quote]) == 1:
             continue
         if len(sides[*trader, swap.pool]) > 1:
             trips[*trader[:2], swap.pool] = Trip.BACK

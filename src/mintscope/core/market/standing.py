@@ -25,6 +25,7 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.time import DAY_S, HOUR_S
@@ -70,6 +71,7 @@ class Offer(NamedTuple):
 
     usd, sol   per whole token
     volume     micro-USD that changed hands, a round trip's too
+    succeeds   the curve whose place *pool* takes; nothing else is said then
     depth      micro-USD of the quote that stands in the pool after it; None if no balance shows it
     """
 
@@ -82,6 +84,7 @@ class Offer(NamedTuple):
     time: UnixS
     is_direct: bool = True
     trip: int = Trip.NONE
+    succeeds: str | None = None
 
 
 class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -167,11 +170,13 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
     A round trip begins nothing: without pools there are none after it.
     """
     if standing is None:
-        if offer.trip:
+        if offer.trip or offer.succeeds is not None:
             return None, False
         fresh = (_fresh(offer),)
         since = offer.time
         return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct), True
+    if offer.succeeds is not None:
+        return _succeeded(standing, offer.succeeds, offer.pool), False
     pools, place = _traded(standing.pools, offer)
     if not _sets(pools, place, offer):
         last = standing.pool, standing.usd, standing.at, standing.since, standing.is_direct
@@ -180,6 +185,22 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
     if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
         since = offer.time
     return Standing(pools, offer.pool, offer.usd, offer.time, since, offer.is_direct), True
+
+
+def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
+    """Return *standing* after its *pool* has taken the place of its *curve*.
+
+    The pool is as old as the curve, and its signers are those.  Its price may be any: the move to
+    it counts as if all that stood in the curve had made it.
+    """
+    left = next((one for one in standing.pools if one.pool == curve), None)
+    if left is None:
+        return standing
+    depth = max(left.low, left.low_before)
+    heir = replace(left, pool=pool, flow=depth, shown=None)
+    pools = tuple(heir if one is left else one for one in standing.pools if one.pool != pool)
+    last = pool if standing.pool == curve else standing.pool
+    return replace(standing, pools=pools, pool=last)
 
 
 def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:

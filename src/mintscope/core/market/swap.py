@@ -30,6 +30,8 @@ class Swap(NamedTuple):
     pool    the address that names the pool, or its two vaults, sorted, with `+` between
     in_left, out_left   raw units of either mint in the vaults of the pool after the transaction;
             None if no balance shows them
+    succeeds   the curve that *pool* takes the place of; None for a swap.  Nothing was exchanged:
+            in_mint is the mint of the curve
     """
 
     signature: Signature
@@ -49,6 +51,7 @@ class Swap(NamedTuple):
     recognised_by: RecognisedBy = RecognisedBy.TABLE
     in_left: int | None = None
     out_left: int | None = None
+    succeeds: str | None = None
 
 
 class QuoteKind(StrEnum):

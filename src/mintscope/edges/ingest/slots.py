@@ -129,7 +129,8 @@ class Slots:
         self._tail.append(header)
         self._note_pace(header)
         standings.begin(header.slot)
-        priced = price_slot(swaps, _rate(header), standings.sets_price, quotes, time)
+        told = [*swaps, *decoded.migrations] if decoded.migrations else swaps
+        priced = price_slot(told, _rate(header), standings.sets_price, quotes, time)
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
         changes.append(NewSlot(header, priced.swaps, standings.changed()))
@@ -179,7 +180,8 @@ class Slots:
         UNKNOWN_INSTRUCTIONS.labels(*key).inc()
 
     def _read_one_by_one(self, block: Block) -> Decoded:
-        whole = Decoded([], [], [])
+        migrations: list[Swap] = []
+        whole = Decoded([], [], [], migrations)
         for transaction in block.transactions:
             try:
                 decoded = self._decode([transaction])
@@ -192,6 +194,7 @@ class Slots:
                 whole.swaps.extend(decoded.swaps)
                 whole.quarantined.extend(decoded.quarantined)
                 whole.unlisted.extend(decoded.unlisted)
+                migrations.extend(decoded.migrations)
         return whole
 
 

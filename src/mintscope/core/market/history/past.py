@@ -126,6 +126,11 @@ def decide_again(
     """
     again = []
     for swap in swaps:
+        if swap.evidence is not None and swap.evidence.succeeds is not None:
+            offer = offer_of(str(swap.pool), (0.0, 0.0), swap.evidence, time)
+            decided, _ = stand(decided, offer)
+            again.append(swap)
+            continue
         price = swap.offered
         if swap.price_usd is not None and swap.price_sol is not None:
             price = swap.price_usd, swap.price_sol

@@ -38,14 +38,15 @@ DEFINITIONS: Final = (
         " units of each side and 0.0001 SOL. A pool weighs the least quote that stood in it over"
         " the last half minute, and no more than its own trades show that it takes to move it; a"
         " pool younger than the oldest one that trades weighs less in proportion, and a silent one"
-        " an eighth. The price is the median of the pools by weight, without pools of less than an"
-        " eighth of the weight of the heaviest. A swap sets the price if it leaves its pool within"
-        " 2 % of this median. What one signer bought and sold for the same quote in one transaction"
-        " sets no price, nor does what others traded in between in one pool, nor less than one"
-        " dollar that is 5 % off the last price of a pool with more than 10,000 times as much: no"
-        " one else could trade at these prices. The quote may be a dollar (USDC, USDT or another"
-        " within 1 % of the median of all), SOL, a liquid staking token, or a token whose own price"
-        " is robust.",
+        " an eighth. A pool that the migration of a bonding curve names is as old as the curve, and"
+        " takes its place. The price is the median of the pools by weight, without pools of less"
+        " than an eighth of the weight of the heaviest. A swap sets the price if it leaves its pool"
+        " within 2 % of this median. What one signer bought and sold for the same quote in one"
+        " transaction sets no price, nor does what others traded in between in one pool, nor less"
+        " than one dollar that is 5 % off the last price of a pool with more than 10,000 times as"
+        " much: no one else could trade at these prices. The quote may be a dollar (USDC, USDT or"
+        " another within 1 % of the median of all), SOL, a liquid staking token, or a token whose"
+        " own price is robust.",
         "GeckoTerminal ranks pools by reserve and volume; here what stands in a pool decides,"
         " because volume costs nothing in a pool of one's own.",
     ),

@@ -138,7 +138,8 @@ class PastReading:
     def _decode(
         self, transactions: Sequence[Transaction | UnreadableTransaction]
     ) -> Sequence[Swap]:
-        return self._block(transactions).swaps
+        decoded = self._block(transactions)
+        return [*decoded.swaps, *decoded.migrations]
 
 
 async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:

@@ -23,6 +23,7 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
     """Return the details of *swaps* as a blob, in their order; None where some have none."""
+    exchanged = _exchanged(swaps)
     rows = [
         (
             _packed(one.signature),
@@ -33,18 +34,26 @@ def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
             one.quote_amount,
             *(() if one.quote in NUMBERS else (one.quote_decimals,)),
         )
-        for swap in swaps
+        for swap in exchanged
         if (one := swap.detail) is not None
     ]
-    return _encode(rows) if len(rows) == len(swaps) else None
+    return _encode(rows) if len(rows) == len(exchanged) else None
 
 
 def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[PricedSwap]:
     """Return *swaps* with what *blob* says of them; none without details that are theirs."""
     details = [] if blob is None else _details.decode(blob)
-    if len(details) != len(swaps):
+    exchanged = _exchanged(swaps)
+    if len(details) != len(exchanged):
         return []
-    return [replace(swap, detail=_detail(row)) for swap, row in zip(swaps, details, strict=True)]
+    return [
+        replace(swap, detail=_detail(row)) for swap, row in zip(exchanged, details, strict=True)
+    ]
+
+
+def _exchanged(swaps: Sequence[PricedSwap]) -> list[PricedSwap]:
+    """Return *swaps* without what names the pool that took the place of a curve."""
+    return [one for one in swaps if one.evidence is None or one.evidence.succeeds is None]
 
 
 def _detail(row: Sequence[Any]) -> SwapDetail:
