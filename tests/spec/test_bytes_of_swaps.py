@@ -13,7 +13,7 @@ import msgspec
 
 from mintscope.base.primitives import Mint, Signature
 from mintscope.base.solana import USDC, WSOL
-from mintscope.core.market.log import PricedSwap, SwapDetail
+from mintscope.core.market.log import Evidence, PricedSwap, SwapDetail
 from support.scenes.series_service import BEGIN_S, TOKEN, SeriesService, series_service
 
 STEPS: Final = 50
@@ -21,7 +21,7 @@ ONE: Final = (
     '{"slot":%d,"t":%d,"signature":"%s","program":"pumpswap","pool":%s,"side":"%s",'
     '"tokenAmount":{"raw":"%d","decimal":%s},"quote":"%s",'
     '"quoteAmount":{"raw":"%d","decimal":%s},"price":%s,"setsPrice":%s,"isFinal":%s,'
-    '"recognisedBy":"table"}'
+    '"recognisedBy":"table","reason":%s}'
 )
 DECIMALS: Final = {WSOL: 9, USDC: 6}
 
@@ -77,6 +77,7 @@ class Lived:
                 random.choice([None, 0, 6, 9]),
                 quote, random.randrange(10**12), DECIMALS[quote],
             ),
+            random.choice([None, Evidence(None, 1, "signer", trip=2)]),
         )  # fmt: skip
 
     def page(self, before: Sequence[int] | None, limit: int) -> str:
@@ -92,6 +93,9 @@ class Lived:
         assert detail is not None
         price = (swap.price_usd, swap.price_sol) if swap.offered is None else swap.offered
         amounts = ((detail.amount, detail.decimals), (detail.quote_amount, DECIMALS[detail.quote]))
+        reason = None if swap.price_usd else "noPrice" if swap.offered is None else "otherPool"
+        if reason == "otherPool" and swap.evidence is not None:
+            reason = "roundTrip"
         told = "null" if price[0] is None else '{{"usd":{},"sol":{}}}'.format(*map(sent, price))
         (amount, in_whole), (quote_amount, quote_in_whole) = (
             (raw, sent(None if decimals is None else whole(raw, decimals)))
@@ -101,7 +105,7 @@ class Lived:
             one.place[0], one.time, detail.signature, sent(swap.pool),
             "buy" if swap.is_buy else "sell", amount, in_whole, detail.quote,
             quote_amount, quote_in_whole, told, sent(swap.price_usd is not None),
-            sent(one.place[0] <= self._final),
+            sent(one.place[0] <= self._final), sent(reason),
         )  # fmt: skip
 
 

@@ -114,6 +114,8 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     sets_price    it is in a candle
     is_final      its block is final; else it is confirmed
     recognised_by "table", or "transfers" if what moved made it a swap
+    reason        why it sets no price: "otherPool", "roundTrip" or "noPrice"; None if it does, or
+                  if the service is older
     """
 
     slot: int
@@ -129,6 +131,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     sets_price: bool
     is_final: bool
     recognised_by: str = "table"
+    reason: str | None = None
 
 
 class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,11 +1,12 @@
 """GET /v1/token/{tokenAddress}/swaps: newest first."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import MINT_LENGTH_MIN, Mint, Slot
+from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.series.store import LoggedSwap, LoggedSwaps, SwapPlace
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
@@ -99,7 +100,18 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
         swap.price_usd is not None,
         is_final,
         "transfers" if _is_unlisted(detail.program) else "table",
+        _reason(swap),
     )
+
+
+def _reason(swap: PricedSwap) -> Literal["otherPool", "roundTrip", "noPrice"] | None:
+    """Return why *swap* sets no price, None if it does."""
+    if swap.price_usd is not None:
+        return None
+    if swap.offered is None:
+        return "noPrice"
+    is_trip = swap.evidence is not None and swap.evidence.trip
+    return "roundTrip" if is_trip else "otherPool"
 
 
 def _is_unlisted(program: str) -> bool:

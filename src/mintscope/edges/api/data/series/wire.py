@@ -236,6 +236,14 @@ class SwapLine(Wire, gc=False):
             " moved under a program that is not listed."
         ),
     ]
+    reason: Annotated[
+        Literal["otherPool", "roundTrip", "noPrice"] | None,
+        Meta(
+            description="Why it sets no price; null if it does. otherPool: its pool does not count,"
+            " or it is too far off the others. roundTrip: one signer bought and sold in one"
+            " transaction. noPrice: too little moved, or decimals are not known."
+        ),
+    ]
 
 
 class SwapPage(Wire):
