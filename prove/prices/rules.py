@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from typing_extensions import override
@@ -142,13 +142,20 @@ class ByDepth(Weighed):
 
 
 class ByStanding:
-    """The rule of decision 60, as the product has it."""
+    """The rule of decision 60, as the product has it.
 
-    def __init__(self) -> None:
+    heirs   curves by the pools that migrations name; here nothing else names them
+    """
+
+    def __init__(self, heirs: Mapping[str, str] | None = None) -> None:
         self._standing: Standing | None = None
+        self._heirs = dict(heirs or {})
 
     def sets_price(self, offer: Offer) -> bool:
         """Return whether the swap leaves its pool near the median of what stands."""
+        curve = self._heirs.pop(offer.pool, None)
+        if curve is not None:
+            self._standing, _ = stand(self._standing, offer._replace(succeeds=curve))
         self._standing, sets = stand(self._standing, offer)
         return sets
 

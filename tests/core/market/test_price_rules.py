@@ -14,6 +14,7 @@ from mintscope.core.market.standing import Offer
 
 FOLLOWED_S_MAX = 10
 OFF_OF_LAUNCHES_MAX = 0.012
+OFF_OF_MIGRATED_MAX = 0.01
 AT_RISK_MIN = 10_000
 
 
@@ -73,6 +74,14 @@ def test_an_honest_move_is_followed_within_ten_seconds(name: str, seed: int) -> 
     assert judged.longest_s <= FOLLOWED_S_MAX
 
 
+@pytest.mark.parametrize("name", [name for name in FOLLOWED if name.startswith("leaves")])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_curve_that_is_left_by_a_migration_is_followed_at_once(name: str, seed: int) -> None:
+    scenario = FOLLOWED[name](seed)
+    judged = judge(ByStanding({"pool": "curve"}), scenario.trades, since_s=scenario.since_s)
+    assert judged.off_s == 0
+
+
 @pytest.mark.parametrize("name", RESISTED)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_cheap_attack_moves_nothing(name: str, seed: int) -> None:
@@ -99,14 +108,16 @@ def test_real_launches_are_followed() -> None:
     launches = read_launches()
     if not launches:
         pytest.skip("no data: the launches of market_2026 are not here")
-    judged = []
-    for launch in launches:
-        for curve_s in (20, 120, 550):
-            scenario = real_launch(launch, curve_s)
-            judged.append(judge(ByStanding(), scenario.trades, since_s=scenario.since_s))
-    off = sum(one.off_s for one in judged) / sum(one.seconds for one in judged)
-    assert off <= OFF_OF_LAUNCHES_MAX
-    assert max(one.longest_s for one in judged) <= FOLLOWED_S_MAX
+    for heirs, off_max in (({}, OFF_OF_LAUNCHES_MAX), ({"pool": "curve"}, OFF_OF_MIGRATED_MAX)):
+        judged = []
+        for launch in launches:
+            for curve_s in (20, 120, 550):
+                scenario = real_launch(launch, curve_s)
+                rule = ByStanding(heirs)
+                judged.append(judge(rule, scenario.trades, since_s=scenario.since_s))
+        off = sum(one.off_s for one in judged) / sum(one.seconds for one in judged)
+        assert off <= off_max
+        assert max(one.longest_s for one in judged) <= FOLLOWED_S_MAX
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,8 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 
     A new one puts out the lightest of too many.
     """
+    if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one
+        return (_trade(pools[0], offer),), 0
     for place, pool in enumerate(pools):
         if pool.pool == offer.pool:
             return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
@@ -328,7 +330,8 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     if gap_s and stood_s < OLD_S:
         stood_s = min(OLD_S, stood_s + min(WINDOW_S, gap_s))
     usd, sol = offer.usd, offer.sol
-    if offer.trip == Trip.BACK or _is_odd(pool, offer):
+    is_small = offer.volume < ODD_MICRO_USD
+    if offer.trip == Trip.BACK or (is_small and _is_odd(pool, offer)):
         usd, sol = pool.usd, pool.sol
         from_usd, from_sol, shown = pool.from_usd, pool.from_sol, pool.shown
         flow = pool.flow + offer.volume
@@ -352,8 +355,8 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
 
 
 def _is_odd(pool: StandingPool, offer: Offer) -> bool:
-    """Return whether *offer* is too small to have moved its *pool*, and far off all the same."""
-    if offer.volume >= ODD_MICRO_USD or offer.volume * DUST >= pool.low:
+    """Return whether a small *offer* cannot have moved its *pool*, and is far off all the same."""
+    if offer.volume * DUST >= pool.low:
         return False
     return _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
 
