@@ -144,16 +144,16 @@ class ByDepth(Weighed):
 class ByStanding:
     """The rule of decision 60, as the product has it.
 
-    heirs   curves by the pools that migrations name; here nothing else names them
+    curves   by the pools that migrations name; here nothing else names them
     """
 
-    def __init__(self, heirs: Mapping[str, str] | None = None) -> None:
+    def __init__(self, curves: Mapping[str, str] | None = None) -> None:
         self._standing: Standing | None = None
-        self._heirs = dict(heirs or {})
+        self._curves = dict(curves or {})
 
     def sets_price(self, offer: Offer) -> bool:
         """Return whether the swap leaves its pool near the median of what stands."""
-        curve = self._heirs.pop(offer.pool, None)
+        curve = self._curves.pop(offer.pool, None)
         if curve is not None:
             self._standing, _ = stand(self._standing, offer._replace(succeeds=curve))
         self._standing, sets = stand(self._standing, offer)

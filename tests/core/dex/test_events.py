@@ -141,7 +141,7 @@ def test_an_event_of_nothing_is_no_trade() -> None:
     told = event(PUMPFUN, pumpfun_event(MINT, 0, 0))
     call = Ix(PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [told])
 
-    assert decode_transaction(Tx(call).raw(), 0) == ([], [], [])
+    assert decode_transaction(Tx(call).raw(), 0) == ([], [], [], [])
 
 
 def test_a_purchase_without_event_is_read_from_its_transfers() -> None:

@@ -269,7 +269,7 @@ def test_a_closed_program_that_mints_or_burns_was_not_swapping(kind: int) -> Non
     call = Ix(SOLFI, ["x", "owner"], b"\x07", [*EXCHANGE, supply])
     tx = pool(users(Tx(call)), ("vault a", A), ("vault b", B), owner="owner")
 
-    assert decode(tx) == ([], [], [])
+    assert decode(tx) == ([], [], [], [])
 
 
 # --- who moved what --------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def test_an_instruction_that_names_a_stake_is_no_exchange(word: str) -> None:
     farm = Ix("an unknown program", ["x"], head, list(EXCHANGE))
     tx = pool(users(Tx(farm)), ("vault a", A), ("vault b", B), owner="o")
 
-    assert decode(tx) == ([], [], [])
+    assert decode(tx) == ([], [], [], [])
 
 
 @given(
@@ -374,7 +374,7 @@ def test_a_transfer_hook_is_not_called_by_the_router() -> None:
     hooked.calls = [Ix("hook", ["x"], b"\x01", list(EXCHANGE))]
     tx = pool(users(Tx(Ix(JUPITER, ["x"], bytes(8), [hooked]))), ("vault a", A), owner="o")
 
-    assert decode(pool(tx, ("vault b", B), owner="o")) == ([], [], [])
+    assert decode(pool(tx, ("vault b", B), owner="o")) == ([], [], [], [])
 
 
 def test_the_router_itself_may_be_the_trader() -> None:
@@ -390,7 +390,7 @@ def test_the_router_itself_may_be_the_trader() -> None:
 
 def test_liquidity_is_not_a_swap_even_if_it_looks_like_one() -> None:
     """In with one mint and out with the other, but by an instruction that does not swap."""
-    assert decode(raydium_tx(raydium(*EXCHANGE, head=3))) == ([], [], [])
+    assert decode(raydium_tx(raydium(*EXCHANGE, head=3))) == ([], [], [], [])
 
 
 def test_buying_and_selling_in_one_transaction_is_two_swaps() -> None:
@@ -463,7 +463,7 @@ def test_transfers_of_nothing_and_to_oneself_trade_nothing() -> None:
     to_itself = transfer("vault a", "vault a", 5)
     dust = (*EXCHANGE, transfer("vault b", "fee b", 0), to_itself)
 
-    assert decode(raydium_tx(raydium(*nothing))) == ([], [], [])
+    assert decode(raydium_tx(raydium(*nothing))) == ([], [], [], [])
     assert amounts(decode(raydium_tx(raydium(*dust))).swaps) == [(A, 100, B, 70)]
 
 

@@ -161,7 +161,7 @@ def test_a_log_that_is_not_understood_is_quarantined(log: list[str], reason: str
     ids=["nothing", "other data", "no base64", "no data", "for nothing", "of nothing"],
 )
 def test_orders_that_fill_nothing_are_no_swap(lines: list[str]) -> None:
-    assert decode(tx(batch_update(), log=ran(MANIFEST, *lines))) == ([], [], [])
+    assert decode(tx(batch_update(), log=ran(MANIFEST, *lines))) == ([], [], [], [])
 
 
 @pytest.mark.parametrize("log", [None, []])

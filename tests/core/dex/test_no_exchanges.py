@@ -255,7 +255,7 @@ def decode(case: Case, caller: str | None = None) -> Decoded:
 @CALLERS
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_no_swap_and_nothing_is_reported(name: str, caller: str | None) -> None:
-    assert decode(CASES[name], caller) == ([], [], [])
+    assert decode(CASES[name], caller) == ([], [], [], [])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -339,7 +339,7 @@ def test_it_is_no_swap_of_a_venue_either(name: str, caller: str | None) -> None:
     address = LISTED[name].address
     read = {what: decode(of_program(case, address), caller) for what, case in OF_NAMES.items()}
 
-    assert {what for what, decoded in read.items() if decoded != ([], [], [])} == set()
+    assert {what for what, decoded in read.items() if decoded != ([], [], [], [])} == set()
 
 
 @pytest.mark.parametrize("word", ["operate", "deposit_and_stake", "open_position", "claim"])
@@ -349,7 +349,7 @@ def test_the_name_of_an_instruction_decides_for_a_venue_too(name: str, word: str
     program = next(program for program in TABLE if program.name == name)
     case = Case.of(program.address, anchor(word), give(A, 9), get(B, 4))
 
-    assert decode(case) == ([], [], [])
+    assert decode(case) == ([], [], [], [])
 
 
 @pytest.mark.parametrize("paid_to", ["friend", "other"])
@@ -375,7 +375,7 @@ def test_an_owner_that_takes_of_one_and_pays_many_is_no_exchange() -> None:
     many = transfer(f"vault {B}", f"other {B}", 4)
     case = Case.of(UNKNOWN, b"\x02", give(A, 9), transfer(f"vault {B}", f"friend {B}", 4), many)
 
-    assert decode(case) == ([], [], [])
+    assert decode(case) == ([], [], [], [])
 
 
 TESSERA = "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH"
@@ -434,4 +434,4 @@ def test_below_a_router_they_exchange_nothing_either(program: str) -> None:
     routed = Case((Ix(JUPITER, [USER], bytes(8), [Ix("a bot", ["x"], b"\x01", [lender])]),))
     straight = Case((Ix(JUPITER, [USER], bytes(8), [lender]),))
 
-    assert decode(routed) == decode(straight) == ([], [], [])
+    assert decode(routed) == decode(straight) == ([], [], [], [])

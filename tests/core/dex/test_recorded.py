@@ -176,7 +176,7 @@ def test_blocks_from_before_these_programs_hold_nothing(
     transactions = msgspec.json.decode(raws["transactions"], type=list[msgspec.Raw])
 
     assert int(bytes(raws["slot"])) == block
-    assert decode_block(transactions) == ([], [], [])
+    assert decode_block(transactions) == ([], [], [], [])
 
 
 def test_what_was_not_recorded_is_not_guessed(shared_data: Path) -> None:

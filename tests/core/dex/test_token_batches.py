@@ -274,7 +274,7 @@ def test_supply_that_changed_in_a_batch_is_seen(kind: int) -> None:
     tx.calls = [call]
     tx.holds("vault a", A, "owner").holds("vault b", B, "owner")
 
-    assert decode(tx) == ([], [], [])
+    assert decode(tx) == ([], [], [], [])
     call.calls = [batch(*EXCHANGE)]
     assert len(decode(tx).swaps) == 1
 

@@ -472,8 +472,9 @@ def test_a_failed_transaction_is_nothing_at_all() -> None:
     def fail(entry: dict[str, Any]) -> None:
         entry["meta"]["err"] = {"InstructionError": [0, {"Custom": 6001}]}
 
-    assert decode_transaction(changed(fail), 0) == ([], [], [])
+    assert decode_transaction(changed(fail), 0) == ([], [], [], [])
     assert decode_transaction(changed(lambda e: e["meta"].update(err="AccountInUse")), 0) == (
+        [],
         [],
         [],
         [],

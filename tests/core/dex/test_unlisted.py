@@ -224,7 +224,7 @@ def test_an_unknown_instruction_that_exchanges_nothing_is_none_of_our_business(
 ) -> None:
     decoded = decode(held(Tx(Ix(CPMM, ["x"], NEW, moved)), CPMM_AUTHORITY))
 
-    assert decoded == ([], [], [])
+    assert decoded == ([], [], [], [])
 
 
 @pytest.mark.parametrize("name", CLOSED)

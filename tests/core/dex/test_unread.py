@@ -209,14 +209,14 @@ def test_rent_fees_and_shares_are_not_reported(name: str, callers: list[str]) ->
         call = launchpad(anchor("borrow"), SOLD, lamports("curve", USER, SOL))
     tx = traded(callers, call, curve=(2 * SOL, 2 * SOL), user=(5 * SOL, 4 * SOL))
 
-    assert decode(tx) == ([], [], [])
+    assert decode(tx) == ([], [], [], [])
 
 
 def test_an_nft_for_lamports_is_not_reported() -> None:
     call = launchpad(b"\x02", lamports(USER, "seller", SOL), transfer("vault a", "user a", 1))
     tx = Tx(call).holds("user a", A, USER, 0).holds("vault a", A, "authority", 0)
 
-    assert decode(tx) == ([], [], [])
+    assert decode(tx) == ([], [], [], [])
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_an_nft_for_lamports_is_not_reported() -> None:
 def test_tokens_given_while_lamports_left_an_account_for_something_else(
     curve: tuple[int, int], user: tuple[int, int]
 ) -> None:
-    assert decode(traded([], launchpad(b"\x03", SOLD), curve=curve, user=user)) == ([], [], [])
+    assert decode(traded([], launchpad(b"\x03", SOLD), curve=curve, user=user)) == ([], [], [], [])
 
 
 def test_tokens_given_while_a_transfer_explains_what_an_account_lost() -> None:
@@ -239,7 +239,7 @@ def test_tokens_given_while_a_transfer_explains_what_an_account_lost() -> None:
     tx = traded([], launchpad(b"\x03", SOLD), curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL))
     tx.calls.append(lamports("curve", USER, SOL))
 
-    assert decode(tx) == ([], [], [])
+    assert decode(tx) == ([], [], [], [])
 
 
 @pytest.mark.parametrize("router", [JUPITER, BLOOM])
@@ -328,7 +328,7 @@ def test_what_other_programs_moved_is_no_exchange_of_their_caller(
 ) -> None:
     tx = in_vaults(*called(callers, NOT_THROUGH[name])).holds("user lp", LP, USER)
 
-    assert decode(tx) == ([], [], [])
+    assert decode(tx) == ([], [], [], [])
 
 
 # --- beside others ---------------------------------------------------------------------------

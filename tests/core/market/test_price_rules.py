@@ -108,12 +108,12 @@ def test_real_launches_are_followed() -> None:
     launches = read_launches()
     if not launches:
         pytest.skip("no data: the launches of market_2026 are not here")
-    for heirs, off_max in (({}, OFF_OF_LAUNCHES_MAX), ({"pool": "curve"}, OFF_OF_MIGRATED_MAX)):
+    for curves, off_max in (({}, OFF_OF_LAUNCHES_MAX), ({"pool": "curve"}, OFF_OF_MIGRATED_MAX)):
         judged = []
         for launch in launches:
             for curve_s in (20, 120, 550):
                 scenario = real_launch(launch, curve_s)
-                rule = ByStanding(heirs)
+                rule = ByStanding(curves)
                 judged.append(judge(rule, scenario.trades, since_s=scenario.since_s))
         off = sum(one.off_s for one in judged) / sum(one.seconds for one in judged)
         assert off <= off_max

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec.structs import replace
+import pytest
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import USDC, WSOL
@@ -47,7 +47,9 @@ def leg(  # noqa: PLR0913 - what a swap says
         inner=inner,
     )
     left = None if depth is None else depth * 10**6
-    return made._replace(pool=pool, **{"in_left" if is_buy else "out_left": left})
+    if is_buy:
+        return made._replace(pool=pool, in_left=left)
+    return made._replace(pool=pool, out_left=left)
 
 
 def begun(*pools: str, depth: int | None = DEPTH) -> Standings:
@@ -80,9 +82,9 @@ def pool_prices(standings: Standings) -> dict[str, float]:
 def test_a_round_trip_in_a_pool_sets_no_price() -> None:
     standings = begun("honest")
     trip = leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1)
-    told = then(standings, *trip, leg(2.01, inner=2)._replace(transaction_index=1))
+    told = then(standings, *trip, leg(2.25, inner=2)._replace(transaction_index=1))
 
-    assert prices(told) == [None, None, 2.01]
+    assert prices(told) == [None, None, 2.25]
     assert [one.offered and one.offered[0] for one in told.swaps] == [10.0, 9.9, None]
     assert [one.volume > 0 for one in told.swaps] == [False, False, True]
     assert told.unpriced[Unpriced.ROUND_TRIP] == 2
@@ -120,7 +122,7 @@ def test_an_arbitrage_loop_sets_no_price_and_moves_its_pools() -> None:
         leg(2.035, pool="second", signer="x", is_buy=False, inner=1),
     )
     assert prices(told) == [None, None]
-    assert pool_prices(standings) == {"honest": 2.03, "second": 2.035}
+    assert pool_prices(standings) == pytest.approx({"honest": 2.03, "second": 2.035})
 
 
 def test_a_route_through_a_token_is_no_round_trip() -> None:
@@ -175,7 +177,7 @@ def test_the_legs_of_a_round_trip_make_no_candle() -> None:
     told = then(begun("honest"), *trip).swaps
 
     assert len(told) == 2
-    assert swaps_of(TOKEN, swaps_blob(told)) == [replace(one, detail=None) for one in told]
+    assert swaps_blob(swaps_of(TOKEN, swaps_blob(told))) == swaps_blob(told)
     assert not any(folded(told).changed().values())
     assert len(as_trades([(0, UnixS(START), one) for one in told]).rows) == 0
 

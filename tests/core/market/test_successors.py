@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import USDC, WSOL
@@ -173,8 +173,8 @@ def test_the_log_decides_a_migration_again_as_it_was() -> None:
         market.slot(trade("pool", 1.3), trade("stranger", 3.0, depth=4_000.0, at=1))
     decided: Standing | None = None
     for time, rows in market.rows:
-        logged = [msgspec.structs.replace(one, detail=None) for one in rows]
-        assert swaps_of(TOKEN, swaps_blob(rows)) == logged
+        logged = [replace(one, detail=None) for one in rows]
+        assert swaps_blob(swaps_of(TOKEN, swaps_blob(rows))) == swaps_blob(logged)
         again, decided = decide_again(decided, UnixS(time), logged)
         assert again == logged
 

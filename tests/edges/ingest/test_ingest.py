@@ -354,6 +354,39 @@ async def test_a_token_that_leaves_its_curve_is_followed_over_a_restart(
     assert None not in prices[604:]
 
 
+@pytest.mark.parametrize("moves", [-0.4, 0.25, 2.0])
+async def test_a_migration_is_followed_at_once_over_a_restart(tmp_path: Path, moves: float) -> None:
+    """The restart is between the migration and the first swap of the pool that it names."""
+
+    def traded(number: int) -> list[Swap]:
+        sol = sol_sale(100.0)._replace(pool="sol")
+        if number < 100:
+            return [sol, standing_sale("curve", 2.0, 17_000, number)]
+        if number == 100:
+            left = token_sale("pool", 1.0)
+            return [sol, left._replace(in_amount=0, out_amount=0, succeeds="curve")]
+        strange = standing_sale("stranger", 2.0, 5_000, number)
+        return [sol, standing_sale("pool", 2.0 * (1 + moves), 12_000, number), strange]
+
+    blocks: list[Block] = []
+    for number in range(120):
+        blocks.append(block(number + 1, blocks[-1] if blocks else None, traded(number)))
+    await run(ListSource(blocks[:101]), tmp_path / "twice")
+    await run(ListSource(blocks), tmp_path / "twice")
+    await run(ListSource(blocks), tmp_path / "once")
+
+    once, twice = kept(tmp_path / "once"), kept(tmp_path / "twice")
+    assert once["candles"] == twice["candles"]
+    with apsw.Connection(str(tmp_path / "once" / MARKET_FILE)) as db:
+        logged = [one for (blob,) in db.execute(
+            "SELECT swaps FROM swap JOIN mint ON mint.id = mint WHERE address = ? ORDER BY seq",
+            (MINTS[0],),
+        ) for one in swaps_of(MINTS[0], blob)]  # fmt: skip
+    assert [one.pool for one in logged if one.evidence and one.evidence.succeeds] == ["pool"]
+    assert None not in [one.price_usd for one in logged if one.pool == "pool"][1:]
+    assert {one.price_usd for one in logged if one.pool == "stranger"} == {None}
+
+
 def standing_sale(pool: str, usd: float, depth: int, number: int) -> Swap:
     """Return a sale by one of many that leaves *depth* USD in *pool*."""
     one = token_sale(pool, usd)

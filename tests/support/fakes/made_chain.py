@@ -105,7 +105,9 @@ def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
 
 def decode_made(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
     """Read a block made by `block`."""
-    return Decoded([swap_in(transaction) for transaction in transactions], [], [])
+    found = [swap_in(transaction) for transaction in transactions]
+    migrations = [one for one in found if one.succeeds is not None]
+    return Decoded([one for one in found if one.succeeds is None], [], [], migrations)
 
 
 def block(

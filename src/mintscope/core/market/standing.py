@@ -46,7 +46,7 @@ PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
 POOLS_MAX: Final = 8
 MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
 DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
-ODD_MICRO_USD: Final = 1_000_000
+ODD_MICRO_USD: Final = 100_000  # ten cents: what wallets record of more is off by fees and rent
 SLACK: Final = 8  # what is traded for a move shows depth, give or take this factor
 SIGNER_CHARS: Final = 8
 DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
@@ -197,8 +197,8 @@ def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
     if left is None:
         return standing
     depth = max(left.low, left.low_before)
-    heir = replace(left, pool=pool, flow=depth, shown=None)
-    pools = tuple(heir if one is left else one for one in standing.pools if one.pool != pool)
+    taken = replace(left, pool=pool, flow=depth, shown=None)
+    pools = tuple(taken if one is left else one for one in standing.pools if one.pool != pool)
     last = pool if standing.pool == curve else standing.pool
     return replace(standing, pools=pools, pool=last)
 

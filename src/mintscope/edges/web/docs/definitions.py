@@ -43,7 +43,7 @@ DEFINITIONS: Final = (
         " than an eighth of the weight of the heaviest. A swap sets the price if it leaves its pool"
         " within 2 % of this median. What one signer bought and sold for the same quote in one"
         " transaction sets no price, nor does what others traded in between in one pool, nor less"
-        " than one dollar that is 5 % off the last price of a pool with more than 10,000 times as"
+        " than ten cents that are 5 % off the last price of a pool with more than 10,000 times as"
         " much: no one else could trade at these prices. The quote may be a dollar (USDC, USDT or"
         " another within 1 % of the median of all), SOL, a liquid staking token, or a token whose"
         " own price is robust.",
