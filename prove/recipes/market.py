@@ -5,6 +5,7 @@ from typing import Final
 from prove.recipe import Mutant, Recipe
 
 PRICING: Final = "core/market/pricing.py"
+STANDING: Final = "core/market/standing.py"
 TAIL: Final = "core/market/engine/tail.py"
 
 ORDER: Final = Recipe(
@@ -79,4 +80,52 @@ POISON: Final = Recipe(
     ),
 )
 
-RECIPES: Final = (ORDER, POISON)
+BOUGHT: Final = Recipe(
+    name="bought prices",
+    proves="what little money buys moves no price or candle; honest moves are followed in 10 s",
+    tests=(
+        "e2e/test_bought_prices.py",
+        "core/market/test_price_rules.py",
+        "core/market/test_standing.py",
+        "core/market/test_standing_definition.py",
+    ),
+    mutants=(
+        Mutant(
+            "a pool of any weight tips the median",
+            STANDING,
+            "return [weight if weight >= least else 0.0 for weight in weighing]",
+            "return list(weighing)",
+            ("core/market/test_standing_definition.py", "core/market/test_standing.py"),
+        ),
+        Mutant(
+            "money counts at once",
+            STANDING,
+            "weighed[place] *= pool.stood_s / oldest_s",
+            "pass",
+            ("e2e/test_bought_prices.py",),
+        ),
+        Mutant(
+            "a pool that is left weighs what stood in it",
+            STANDING,
+            "return self.depth / SILENT * min(1.0, dead_s / silent_s)",
+            "return float(self.depth)",
+            ("e2e/test_bought_prices.py",),
+        ),
+        Mutant(
+            "money out of range counts",
+            STANDING,
+            "if self.shown is not None and self.shown < depth:",
+            "if False:",
+            ("core/market/test_price_rules.py",),
+        ),
+        Mutant(
+            "one signer is as good as three",
+            STANDING,
+            "weighed[place] *= len(pool.signers) / SIGNERS",
+            "pass",
+            ("core/market/test_standing_definition.py",),
+        ),
+    ),
+)
+
+RECIPES: Final = (ORDER, POISON, BOUGHT)

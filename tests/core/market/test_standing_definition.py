@@ -1,0 +1,185 @@
+"""The rule of prices against its sentences, worked out from all the swaps of a mint each time.
+
+`defined` keeps no state: what a pool weighs is taken from the list of its swaps (decision 60).
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import sqrt
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.standing import Offer, Standing, Trip, stand
+
+# Weights in floating point may tip a tie either way; beyond this part of all weight none is one.
+TIE = Fraction(1, 10**9)
+
+
+def taken(swaps: Sequence[Offer]) -> list[Offer]:
+    """Return the swaps of one pool after which it stands at their price."""
+    kept: list[Offer] = []
+    for at, swap in enumerate(swaps):
+        if kept:
+            if swap.trip == Trip.BACK:
+                continue
+            here = least(swaps[:at], windows=1)
+            is_small = swap.volume < 100_000 and swap.volume * 10_000 < here
+            low, high = sorted((kept[-1].usd, swap.usd))
+            if is_small and high / low - 1 >= 0.05:
+                continue
+        kept.append(swap)
+    return kept
+
+
+def least(swaps: Sequence[Offer], windows: int) -> int:
+    """Return the least depth in the newest *windows* half minutes in which there was a swap."""
+    newest = sorted({swap.time // 30 for swap in swaps})[-windows:]
+    return min(swap.depth or 0 for swap in swaps if swap.time // 30 in newest)
+
+
+def shown(swaps: Sequence[Offer]) -> int | None:
+    """Return the depth that the moves of a pool show: each of 5 %, seen by two swaps in a row."""
+    at_its_price = taken(swaps)
+    origin, last, flow, depth = swaps[0], swaps[0], 0, None
+    for at, swap in enumerate(swaps[1:], start=1):
+        flow += swap.volume
+        if swap not in at_its_price:
+            continue
+        moves = []
+        for start, before, now in (
+            (origin.usd, last.usd, swap.usd),
+            (origin.sol, last.sol, swap.sol),
+        ):
+            up, down = min(before, now) / start, start / max(before, now)
+            moves.append(max(up, down) - 1)
+        last = swap
+        is_dust = swap.volume * 10_000 < least(swaps[:at], windows=1)
+        if is_dust or min(moves) < 0.05:
+            continue
+        seen = int(8 * flow / (sqrt(1 + min(moves)) - 1))
+        depth = seen if depth is None else max(seen, depth // 2)
+        origin, flow = swap, 0
+    return depth
+
+
+def pause_s(swaps: Sequence[Offer]) -> Fraction:
+    """Return the usual pause: the newest counts a quarter, and so on with what is left."""
+    gaps = [Fraction(after.time - before.time) for before, after in pairwise(swaps)]
+    return sum(
+        (gap / 4 * Fraction(3, 4) ** age for age, gap in enumerate(reversed(gaps))), Fraction()
+    )
+
+
+def weight(swaps: Sequence[Offer], now: int, oldest_s: int) -> Fraction:
+    """Return what a pool weighs."""
+    moves = shown(swaps)
+    depth = Fraction(min(least(swaps, windows=2), *([] if moves is None else [moves])))
+    if is_silent(swaps, now):
+        depth = depth / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
+    signers = len({swap.signer for swap in swaps})
+    return depth * Fraction(min(stood_s(swaps), oldest_s), oldest_s) * Fraction(min(signers, 3), 3)
+
+
+def is_silent(swaps: Sequence[Offer], now: int) -> bool:
+    """Return whether a pool is silent: after four usual pauses, of 3 s at least and 8 s at most."""
+    return now - swaps[-1].time > max(3, min(8, 4 * pause_s(swaps)))
+
+
+def left_s(swaps: Sequence[Offer]) -> Fraction:
+    """Return the silence after which a pool is left: 100 usual pauses, an hour to a day."""
+    return max(Fraction(3_600), min(Fraction(86_400), 100 * pause_s(swaps)))
+
+
+def stood_s(swaps: Sequence[Offer]) -> int:
+    """Return how long a pool has shown to stand: each pause counts up to half a minute."""
+    return min(600, sum(min(30, b.time - a.time) for a, b in pairwise(swaps)))
+
+
+def defined(swaps: Sequence[Offer]) -> bool | None:
+    """Return whether the last of *swaps* sets the price; None if weights tie."""
+    pools: dict[str, list[Offer]] = {}
+    for swap in swaps:
+        if pools or not swap.trip:  # a round trip begins nothing
+            pools.setdefault(swap.pool, []).append(swap)
+    newest = swaps[-1]
+    if newest.trip or taken(pools[newest.pool])[-1] is not newest:
+        return False
+    if len(pools) == 1:
+        return True
+    weights = weights_of(pools, newest.time)
+    heaviest = max(weights.values())
+    if any(abs(one * 8 - heaviest) < TIE * heaviest for one in weights.values()):
+        return None
+    counting = {name: one for name, one in weights.items() if one * 8 >= heaviest}
+    if newest.pool not in counting:
+        return False
+    weight_at: dict[float, Fraction] = {}
+    for name, one in counting.items():
+        usd = taken(pools[name])[-1].usd
+        weight_at[usd] = weight_at.get(usd, Fraction()) + one
+    middle = median(weight_at)
+    if middle is None:
+        return None
+    low, high = sorted((middle, newest.usd))
+    return high / low <= 1.02
+
+
+def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Fraction]:
+    """Return what each pool weighs; if none weighs anything, the first that is not left does."""
+    ages = [stood_s(its) for its in pools.values() if not is_silent(its, now)]
+    weights = {name: weight(its, now, max(10, *ages)) for name, its in pools.items()}
+    if any(weights.values()):
+        return {name: one for name, one in weights.items() if one}
+    alive = [name for name, its in pools.items() if now - its[-1].time <= left_s(its)]
+    return {(alive or list(pools))[0]: Fraction(1)}
+
+
+def median(weight_at: Mapping[float, Fraction]) -> float | None:
+    """Return the least price at or below which half of the weight lies; None if it is a tie."""
+    whole, below = sum(weight_at.values()), Fraction()
+    for usd, one in sorted(weight_at.items()):
+        below += one
+        if abs(below * 2 - whole) < TIE * whole:
+            return None
+        if below * 2 > whole:
+            return usd
+    raise AssertionError("expected some weight")
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> list[Offer]:
+    """Return swaps of up to four pools, whose prices lie near each other, or do not."""
+    depths = draw(st.lists(st.sampled_from([0, 10, 1_000, 9_000, 100_000]), min_size=1, max_size=4))
+    time, swaps = 1_800_000_000, []
+    for _ in range(draw(st.integers(1, 24))):
+        time += draw(st.sampled_from([0, 1, 1, 2, 5, 9, 20, 31, 70, 4_000]))
+        at = draw(st.integers(0, len(depths) - 1))
+        usd = draw(st.sampled_from([1.0, 1.0, 1.01, 1.019, 1.05, 1.3, 0.7, 4.0]))
+        rate = draw(st.sampled_from([150.0, 150.0, 140.0]))
+        depth = depths[at] * 1_000_000 // draw(st.sampled_from([1, 1, 1, 2, 50]))
+        volume = draw(st.sampled_from([5_000, 90_000, 2_000_000, 900_000_000]))
+        swaps.append(
+            Offer(
+                pool=f"pool{at}",
+                signer=draw(st.sampled_from(["ann", "ben", "cat", "dan"])),
+                usd=usd,
+                sol=usd / rate,
+                volume=volume,
+                depth=depth,
+                time=UnixS(time),
+                trip=draw(st.sampled_from([*[Trip.NONE] * 8, Trip.LOOP, Trip.BACK])),
+            )
+        )
+    return swaps
+
+
+@given(markets())
+def test_a_swap_sets_the_price_if_the_sentences_say_so(swaps: list[Offer]) -> None:
+    standing: Standing | None = None
+    for at, swap in enumerate(swaps, start=1):
+        standing, sets = stand(standing, swap)
+        expected = defined(swaps[:at])
+        assert expected is None or sets == expected, swap
