@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import sqrt
+from typing import Final
 
 import hypothesis.strategies as st
-from hypothesis import given
+from hypothesis import given, settings
 
 from mintscope.base.primitives import UnixS
 from mintscope.core.market.standing import Offer, Standing, Trip, stand
@@ -75,8 +76,8 @@ def pause_s(swaps: Sequence[Offer]) -> Fraction:
 
 def weight(swaps: Sequence[Offer], now: int, oldest_s: int) -> Fraction:
     """Return what a pool weighs."""
-    moves = shown(swaps)
-    depth = Fraction(min(least(swaps, windows=2), *([] if moves is None else [moves])))
+    stands, moved = least(swaps, windows=2), shown(swaps)
+    depth = Fraction(stands if moved is None else min(stands, moved))
     if is_silent(swaps, now):
         depth = depth / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
     signers = len({swap.signer for swap in swaps})
@@ -149,33 +150,44 @@ def median(weight_at: Mapping[float, Fraction]) -> float | None:
     raise AssertionError("expected some weight")
 
 
+PEOPLE: Final = ("ann", "ben", "cat", "dan")
+
+
 @st.composite
 def markets(draw: st.DrawFn) -> list[Offer]:
-    """Return swaps of up to four pools, whose prices lie near each other, or do not."""
-    depths = draw(st.lists(st.sampled_from([0, 10, 1_000, 9_000, 100_000]), min_size=1, max_size=4))
+    """Return swaps of up to four pools; amounts, pauses and prices lie beside what decides."""
+    depths = draw(
+        st.lists(st.sampled_from([0, 1_000, 7_500, 8_500, 60_000]), min_size=1, max_size=4)
+    )
+    pauses = st.sampled_from(
+        draw(st.sampled_from([[0, 1, 2], [0, 0, 4, 7], [2, 9, 31], [70, 4_000]]))
+    )
+    prices = st.sampled_from(draw(st.sampled_from([[1.0, 1.018, 1.022], [1.0, 1.04, 1.055, 0.7]])))
+    rates = st.sampled_from(draw(st.sampled_from([[150.0], [150.0, 140.0]])))
     time, swaps = 1_800_000_000, []
+    for number in range(draw(st.sampled_from([0, 0, 4, 21]))):  # the first pool stands for long
+        time += 29
+        swaps.append(_offer(time, 0, 1.0, 150.0, 2_000_000, depths[0], PEOPLE[number % 4]))
     for _ in range(draw(st.integers(1, 24))):
-        time += draw(st.sampled_from([0, 1, 1, 2, 5, 9, 20, 31, 70, 4_000]))
+        time += draw(pauses)
         at = draw(st.integers(0, len(depths) - 1))
-        usd = draw(st.sampled_from([1.0, 1.0, 1.01, 1.019, 1.05, 1.3, 0.7, 4.0]))
-        rate = draw(st.sampled_from([150.0, 150.0, 140.0]))
-        depth = depths[at] * 1_000_000 // draw(st.sampled_from([1, 1, 1, 2, 50]))
-        volume = draw(st.sampled_from([5_000, 90_000, 2_000_000, 900_000_000]))
-        swaps.append(
-            Offer(
-                pool=f"pool{at}",
-                signer=draw(st.sampled_from(["ann", "ben", "cat", "dan"])),
-                usd=usd,
-                sol=usd / rate,
-                volume=volume,
-                depth=depth,
-                time=UnixS(time),
-                trip=draw(st.sampled_from([*[Trip.NONE] * 8, Trip.LOOP, Trip.BACK])),
-            )
-        )
+        depth = depths[at] // draw(st.sampled_from([1, 1, 1, 1, 2, 50]))
+        volume = draw(st.sampled_from([5_000, 90_000, 150_000, 2_000_000, 70_000_000]))
+        signer = draw(st.sampled_from(PEOPLE))
+        trip = draw(st.sampled_from([*[Trip.NONE] * 12, Trip.LOOP, Trip.BACK]))
+        one = _offer(time, at, draw(prices), draw(rates), volume, depth, signer)
+        swaps.append(one._replace(trip=trip))
     return swaps
 
 
+def _offer(  # noqa: PLR0913, PLR0917 - what a swap says
+    time: int, pool: int, usd: float, rate: float, volume: int, depth: int, signer: str
+) -> Offer:
+    sol, micro_usd = usd / rate, depth * 1_000_000
+    return Offer(f"pool{pool}", signer, usd, sol, volume, micro_usd, UnixS(time))
+
+
+@settings(max_examples=200)
 @given(markets())
 def test_a_swap_sets_the_price_if_the_sentences_say_so(swaps: list[Offer]) -> None:
     standing: Standing | None = None
