@@ -17,7 +17,7 @@ from prove.prices.market import START, in_order
 from prove.prices.scenarios import Scenario
 
 from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.primitives import Mint, UnixMs, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_S, SECOND_MS
 from mintscope.core.dex.decode import decode_block
@@ -62,7 +62,7 @@ def varied(scenario: Scenario, seed: int) -> Scenario:
             signer=f"{offer.signer}-{number % signers}",
             volume=int(offer.volume * size),
             depth=depth,
-            time=offer.time + later_s,
+            time=UnixS(offer.time + later_s),
         )
         own.append(one._replace(offer=changed))
     honest = [one for one in scenario.trades if not one.is_attack]
@@ -123,7 +123,7 @@ async def test_honest_moves_are_followed_and_bought_prices_are_not(
     seed: int, tmp_path: Path
 ) -> None:
     scenarios = markets(seed)
-    wrong = []
+    wrong: list[object] = []
     async with replayed(tmp_path, scenarios) as (service, swapped):
         token = await service.issue(CREDITS)
         for name, scenario in scenarios.items():
