@@ -86,7 +86,8 @@ def weight(swaps: Sequence[Offer], now: int, oldest_s: int) -> Fraction:
 
 def is_silent(swaps: Sequence[Offer], now: int) -> bool:
     """Return whether a pool is silent: after four usual pauses, of 3 s at least and 8 s at most."""
-    return now - swaps[-1].time > max(3, min(8, 4 * pause_s(swaps)))
+    patience_s = min(Fraction(8), 4 * pause_s(swaps))
+    return now - swaps[-1].time > max(Fraction(3), patience_s)
 
 
 def left_s(swaps: Sequence[Offer]) -> Fraction:
