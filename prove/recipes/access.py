@@ -105,6 +105,50 @@ SECRETS: Final = Recipe(
         ),
     ),
 )
+DELIVERIES: Final = "edges/webhooks/test_sender.py"
+WORST: Final = "e2e/test_hostile_account.py"
+HOSTILE: Final = Recipe(
+    name="hostile account",
+    proves="twenty alert rules and a receiver that accepts nothing slow no debit and fill no disk",
+    tests=(WORST, DELIVERIES, "spec/test_write_budget.py", "spec/test_restored_payments.py"),
+    mutants=(
+        Mutant(
+            "a rule that fails is tried again at once",
+            "core/accounts/signals/deliveries.py",
+            "pause_ms = min(RETRY_MS_MIN << min(turn.failures, 16), RETRY_MS_MAX)",
+            "pause_ms = 0",
+            (DELIVERIES,),
+        ),
+        Mutant(
+            "no host and no account has a share",
+            "edges/webhooks/receivers.py",
+            "verdict = await take_all([(self._hosts, host), (self._accounts, user_id)])",
+            "verdict = None",
+            (DELIVERIES,),
+        ),
+        Mutant(
+            "a rule fires at every crossing",
+            "core/accounts/signals/evaluation.py",
+            "if self.hour_count >= most:",
+            "if most < 0:",
+            (WORST,),
+        ),
+        Mutant(
+            "changes of an account are not counted",
+            "edges/api/accounts/key_gate.py",
+            'await self._writes.spend(holder.key.user_id, "key")',
+            "pass",
+            ("spec/test_write_budget.py",),
+        ),
+        Mutant(
+            "wallets that claim purchases ask the chain without end",
+            "edges/api/credits/rotate.py",
+            "if not await merchant.facilitator.may_try():",
+            "if False:",
+            ("spec/test_restored_payments.py",),
+        ),
+    ),
+)
 
 TAKING_BACK: Final = Recipe(
     name="accounts taken back",
@@ -120,6 +164,13 @@ TAKING_BACK: Final = Recipe(
             "wallets stay linked",
             BACK,
             "rows.wallets.unlink(user_id, linked.wallet)",
+            "pass",
+            ("edges/web/test_taking_back.py",),
+        ),
+        Mutant(
+            "webhooks that wait are sent after all",
+            BACK,
+            "rows.firings.give_up(signal.signal_id, at, TAKEN_BACK)",
             "pass",
             ("edges/web/test_taking_back.py",),
         ),
@@ -146,4 +197,5 @@ TAKING_BACK: Final = Recipe(
         ),
     ),
 )
-RECIPES: Final = (WINDOWS, CLOCKS, TIMING, SECRETS, TAKING_BACK)
+
+RECIPES: Final = (WINDOWS, CLOCKS, TIMING, SECRETS, TAKING_BACK, HOSTILE)

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -18,11 +18,9 @@ from mintscope.core.accounts.holdings.made import MadeThing
 from mintscope.core.accounts.people.leaving import Leaving
 from mintscope.core.accounts.people.session import NewSession, Session
 from mintscope.core.accounts.signals.signal import (
-    DueWanted,
     FiringId,
     FiringKind,
     NewFiring,
-    Queue,
     SignalId,
     SignalRule,
 )
@@ -129,7 +127,7 @@ async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, Account
     assert again > second, "a number is never used again"
 
 
-async def test_what_fired_is_told_by_the_page_and_claimed_by_its_turn(
+async def test_what_fired_is_told_by_the_page_and_in_the_order_of_all(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -141,71 +139,48 @@ async def test_what_fired_is_told_by_the_page_and_claimed_by_its_turn(
             rows.firings.insert(firing(signal_id, n), due) for n, due in enumerate(dues)
         ]
 
+    assert await there.read(lambda rows: rows.fired.first_waiting()) == 1
     signal_id, numbers = await here.transact(write)
     page = await there.read(lambda rows: rows.firings.of_signal(signal_id, None, 2))
     assert [each.firing_id for each in page] == [numbers[4], numbers[3]]
     assert page[0].fired == firing(signal_id, 4)
+    assert await there.read(lambda rows: rows.fired.get(numbers[4])) == page[0]
     rest = await there.read(lambda rows: rows.firings.of_signal(signal_id, numbers[3], 9))
     assert [each.firing_id for each in rest] == [numbers[2], numbers[1], numbers[0]]
-    queue = await there.read(lambda rows: rows.webhooks.queue())
-    assert queue == Queue(waiting=4, oldest=at(1))
-    assert not await there.read(lambda rows: rows.webhooks.is_due(at(9)))
-    assert await there.read(lambda rows: rows.webhooks.is_due(at(10)))
-    wanted = DueWanted(count=2, of_each=9)
-    due = await here.claim(lambda rows: rows.webhooks.claim(at(30), wanted))
-    assert [each.firing_id for each in due] == [numbers[3], numbers[2]]
-
-    def end(rows: AccountRows) -> None:
-        rows.firings.update(numbers[3], delivered_at=at(40), attempts=1)
-        rows.firings.update(numbers[2], due_at=at(95), reason="no", attempts=1)
-        rows.firings.purge(at(5))
-        rows.webhooks.give_up(signal_id, at(50), "enough")
-
-    await here.transact(end)
-    left = await there.read(lambda rows: rows.firings.of_signal(signal_id, None, 9))
-    assert [each.firing_id for each in left] == [numbers[4], numbers[2], numbers[1]]
-    assert {(each.given_up_at, each.reason) for each in left} == {(at(50), "enough")}
-    queue = await there.read(lambda rows: rows.webhooks.queue())
-    assert queue == Queue(waiting=0, oldest=None)
+    new = await there.read(lambda rows: rows.fired.since(numbers[1], 2))
+    assert [each.firing_id for each in new] == numbers[2:4]
+    assert [each.due_at for each in new] == [at(20), at(10)]
+    assert await there.read(lambda rows: rows.fired.first_waiting()) == numbers[1]
+    await here.transact(lambda rows: rows.firings.purge(at(3)))
+    left = await there.read(lambda rows: rows.fired.since(FiringId(0), 9))
+    assert [each.firing_id for each in left] == numbers[3:]
 
 
-async def test_beyond_so_many_that_wait_the_oldest_but_the_first_are_dropped(
+async def test_no_webhook_is_sent_of_what_was_given_up(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
 
-    def write(rows: AccountRows) -> list[tuple[SignalId, list[FiringId]]]:
+    def write(rows: AccountRows) -> list[SignalId]:
         owner = user(rows, "one")
         signals = [rows.signals.insert(owner, RULE, NONCE, at(0)) for _ in range(3)]
-        numbers = [
-            [rows.firings.insert(firing(each, n), at(90 - n)) for n in range(8)] for each in signals
-        ]
-        numbers[1].append(rows.firings.insert(firing(signals[1], 8), None))
-        for number in numbers[1][:2]:
-            rows.firings.update(number, delivered_at=at(1))
-        return list(zip(signals, numbers, strict=True))
+        for signal_id in signals:
+            rows.firings.insert(firing(signal_id, 1), at(1))
+            rows.firings.insert(firing(signal_id, 2), None)
+        rows.firings.give_up(signals[0], at(50), "enough")
+        rows.signals.delete(signals[2])
+        return signals
 
-    (one, ones), (other, others), (third, thirds) = await here.transact(write)
-    many = [SignalId(number) for number in range(-600, 0)]  # of none of these there is anything
-
-    def drop(rows: AccountRows) -> int:
-        return rows.webhooks.drop_oldest([one, other, *many], 4, at(99), "enough")
-
-    assert await here.transact(drop) == 4 + 2
-    assert await there.transact(drop) == 0
-
-    def given_up(rows: AccountRows) -> list[FiringId]:
-        found = [rows.firings.of_signal(each, None, 99) for each in (one, other, third)]
-        ended = [each for part in found for each in part if each.given_up_at is not None]
-        assert {(each.given_up_at, each.reason) for each in ended} == {(at(99), "enough")}
-        return sorted(each.firing_id for each in ended)
-
-    assert await there.read(given_up) == [*ones[1:5], *others[3:5]]
-    queue = await there.read(lambda rows: rows.webhooks.queue())
-    assert queue == Queue(waiting=4 + 4 + len(thirds), oldest=at(0))
+    signals = await here.transact(write)
+    found = await there.read(lambda rows: rows.fired.since(FiringId(0), 9))
+    told = [(each.fired.signal_id, each.given_up_at, each.reason) for each in found]
+    ended, by_no_webhook = (signals[0], at(50), "enough"), (signals[0], None, None)
+    assert told == [ended, by_no_webhook, *[(signals[1], None, None)] * 2]
+    numbers = [*signals, *(SignalId(number) for number in range(-600, 0))]
+    assert set(await there.read(lambda rows: rows.fired.deleted(numbers))) == set(numbers[2:])
 
 
-async def test_of_each_signal_the_newest_firings_are_kept_and_those_that_wait(
+async def test_of_each_signal_the_newest_firings_are_kept(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -214,7 +189,6 @@ async def test_of_each_signal_the_newest_firings_are_kept_and_those_that_wait(
         owner = user(rows, "one")
         signals = [rows.signals.insert(owner, RULE, NONCE, at(0)) for _ in range(3)]
         numbers = [rows.firings.insert(firing(signals[0], n), None) for n in range(5)]
-        rows.firings.insert(firing(signals[1], 9), at(9))
         for n in range(3):
             rows.firings.insert(firing(signals[1], n), None)
         return signals, numbers
@@ -229,39 +203,12 @@ async def test_of_each_signal_the_newest_firings_are_kept_and_those_that_wait(
         found = [rows.firings.of_signal(each, None, 99) for each in signals[:2]]
         return [[each.firing_id for each in part] for part in found]
 
-    kept, waiting = await there.read(left)
+    kept, others = await there.read(left)
     assert kept == numbers[:1:-1]
-    assert len(waiting) == 4
+    assert len(others) == 3
 
 
-async def test_a_claim_is_shared_out_among_signals(two: tuple[AccountStore, AccountStore]) -> None:
-    here, _ = two
-
-    def write(rows: AccountRows) -> tuple[list[SignalId], list[list[FiringId]]]:
-        owner = user(rows, "one")
-        signals = [rows.signals.insert(owner, RULE, NONCE, at(0)) for _ in range(4)]
-        numbers = [
-            [rows.firings.insert(firing(each, n), at(n)) for n in range(5)] for each in signals
-        ]
-        rows.firings.update(numbers[3][0], attempts=1, due_at=at(900))
-        return signals, numbers
-
-    signals, numbers = await here.transact(write)
-
-    async def claimed(**wanted: Any) -> list[FiringId]:
-        asked = DueWanted(**{"count": 99, "of_each": 2, "without": [signals[0]], **wanted})
-        found = await here.claim(lambda rows: rows.webhooks.claim(at(30), asked))
-        return [each.firing_id for each in found]
-
-    one, two_ = numbers[1], numbers[2]
-    assert await claimed() == [one[0], two_[0], one[1], two_[1]]
-    assert await claimed(count=3) == [one[0], two_[0], one[1]]
-    assert await claimed(are_failing=True) == numbers[3][1:3]
-    assert await claimed(are_failing=True, without=[signals[3]]) == []
-    assert len(await claimed(without=())) == 6
-
-
-async def test_who_leaves_takes_signals_and_waiting_webhooks_along(
+async def test_who_leaves_takes_signals_along(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -284,35 +231,13 @@ async def test_who_leaves_takes_signals_and_waiting_webhooks_along(
     await leaving.leave(session)
 
     def left(rows: AccountRows) -> list[object]:
-        queue, of_gone = rows.webhooks.queue(), rows.firings.of_signal(gone, None, 9)
+        of_gone = rows.firings.of_signal(gone, None, 9)
         numbers = [each.signal_id for each in rows.active.since(SignalId(1), 9)]
-        return [numbers, queue.waiting, of_gone, rows.signals.of_user(session.user.user_id)]
+        return [numbers, of_gone, rows.signals.of_user(session.user.user_id)]
 
-    assert await there.read(left) == [[kept], 1, [], []]
+    assert await there.read(left) == [[kept], [], []]
     assert (await there.read(lambda rows: rows.turn.standing())).version > version
     assert len(await there.read(lambda rows: rows.firings.of_signal(kept, None, 9))) == 2
-
-
-async def test_two_processes_claim_nothing_twice(two: tuple[AccountStore, AccountStore]) -> None:
-    here, there = two
-
-    def write(rows: AccountRows) -> None:
-        signal_id = rows.signals.insert(user(rows, "one"), RULE, NONCE, at(0))
-        for number in range(6):
-            rows.firings.insert(firing(signal_id, number), at(0))
-
-    def lease(rows: AccountRows) -> list[FiringId]:
-        found = [
-            each.firing_id for each in rows.webhooks.claim(at(1), DueWanted(count=2, of_each=9))
-        ]
-        for number in found:
-            rows.firings.update(number, due_at=at(100))
-        return found
-
-    await here.transact(write)
-    taken = [await store.claim(lease) for store in (here, there, here, there)]
-    assert [len(each) for each in taken] == [2, 2, 2, 0]
-    assert len({number for each in taken for number in each}) == 6
 
 
 async def test_how_far_was_looked_and_what_is_begun_from(

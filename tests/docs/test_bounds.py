@@ -21,7 +21,8 @@ from mintscope.edges.storage import credit_ledger, group_commit
 from mintscope.edges.web.app import FORMS
 from mintscope.edges.web.form import FIELDS_MAX
 from mintscope.shell.config.market import MarketConfig
-from mintscope.shell.config.sections import ApiConfig, WebConfig
+from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.sections import AccountsConfig, ApiConfig, MailConfig, WebConfig
 from mintscope.shell.config.signals import SignalsConfig
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operating.md"
@@ -69,6 +70,13 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "addresses kept of an API key": (ADDRESSES_MAX,),
     "firings of an alert rule in an hour": (SignalsConfig().firings_per_hour_max,),
     "firings that are kept of an alert rule": (SignalsConfig().firings_kept_max,),
+    "webhooks to a host, or an address, in a minute": (SignalsConfig().webhooks_per_minute_max,),
+    "changes of an account in 24 hours that are not money": (AccountsConfig().writes_per_day_max,),
+    "such changes of all accounts in a minute": (AccountsConfig().writes_per_minute_max,),
+    "payments that fail before they are sent, in a minute": (
+        PaymentsConfig().failed_trials_per_minute_max,
+    ),
+    "e-mails that an api process hands over in an hour": (MailConfig().per_hour_max,),
     "webhooks that wait, of an alert rule": (SignalsConfig().webhooks_waiting_max,),
 }
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.base.primitives import Mint, Signature
 from mintscope.base.solana import USDC
 from mintscope.core.accounts.audit import SERVICE
@@ -336,6 +337,20 @@ async def test_key_and_wallet_together_are_served_once(world: World, *, is_key_f
         assert refusal(late) == (409, "PAYMENT_ALREADY_USED")
     assert sum(world.ledger().values()) == 10
     assert await world.audit(full=True) == []
+
+
+async def test_wallets_that_claim_made_up_purchases_ask_the_chain_within_a_budget(
+    world: World,
+) -> None:
+    stranger = world.fund("stranger")
+    made_up = [str(stranger.sign_message(bytes([number]))) for number in range(4)]
+    trials = MemoryLimits(world.clock).limiter(Limit(name="trials", count=2, window_s=60))
+    async with opened(world, trials=trials) as shop:
+        answers = [refusal(await claimed(shop, each, stranger)) for each in made_up]
+        assert answers[:2] == [(401, "INVALID_PROOF")] * 2
+        assert answers[2:] == [(503, "PAYMENT_UNAVAILABLE")] * 2
+        world.seconds(60)
+        assert refusal(await claimed(shop, made_up[3], stranger)) == (401, "INVALID_PROOF")
 
 
 async def test_a_wallet_hears_that_the_chain_is_silent(world: World) -> None:

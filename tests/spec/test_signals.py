@@ -6,15 +6,16 @@ from typing import Any, Final
 
 import httpx
 import pytest
-from prometheus_client import REGISTRY
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL
+from mintscope.base.time import DAY_MS
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended
 from mintscope.core.accounts.signals.evaluation import Evaluation
-from mintscope.core.accounts.signals.writing import WAITING_MAX, SignalWriter
+from mintscope.core.accounts.signals.writing import SignalWriter
 from mintscope.core.market.signals.tracks import Tracks
 from mintscope.edges.follow.follower import look_again_soon
 from mintscope.edges.follow.watcher import Watcher
@@ -282,17 +283,18 @@ async def test_of_one_signal_so_many_webhooks_wait_and_the_oldest_is_dropped(
     service: Service, key: str
 ) -> None:
     """Nothing is sent here, as if its receiver were down."""
-    watcher = watcher_of(service, waiting_max=3)
+    watcher, deliveries = watcher_of(service), deliveries_of(service, waiting_max=3)
     move = MOVE | {"field": "price.usd", "webhookUrl": "https://example.org/"}
     dead, quiet = [
         (await call(service, key, "POST", SIGNALS, each)).json()["data"]["signalId"]
         for each in (move, move | {"webhookUrl": None})
     ]
-    before = dropped_count()
     await watcher.round()
+    dropped_now = 0
     for _ in range(9):
         trade(service.log, Mint(WSOL))
         await watcher.round()
+        dropped_now += await deliveries.take_in()
 
     path = f"{SIGNALS}/{dead}/events"
     events = (await call(service, key, "GET", path)).json()["data"]["events"]
@@ -301,18 +303,54 @@ async def test_of_one_signal_so_many_webhooks_wait_and_the_oldest_is_dropped(
     waiting = ("waiting", None)
     assert len(told) > 4
     assert told == [waiting, waiting, *[dropped] * (len(told) - 3), waiting]
-    assert dropped_count() == before + len(told) - 3
+    assert dropped_now == len(told) - 3
     path = f"{SIGNALS}/{quiet}/events"
     events = (await call(service, key, "GET", path)).json()["data"]["events"]
     assert [each["webhook"] for each in events] == [None] * len(told)
 
 
-def dropped_count() -> float:
-    labels = {"outcome": "dropped"}
-    return REGISTRY.get_sample_value("mintscope_webhooks_total", labels) or 0.0
+async def test_another_address_or_a_test_ends_the_rest_of_a_rule_that_failed(
+    service: Service, key: str
+) -> None:
+    one, two = "https://example.org/one", "https://example.org/two"
+    made, deliveries = await make(service, key, webhookUrl=one), deliveries_of(service, 9)
+    path = f"{SIGNALS}/{made['signalId']}"
+
+    async def refused() -> list[str]:
+        """Let a receiver refuse what is due; return the addresses that it was sent to."""
+        await deliveries.take_in()
+        turns = await deliveries.lease([])
+        ended = [
+            Ended(turn, [Attempt(each.firing, "no") for each in turn.webhooks]) for turn in turns
+        ]
+        await deliveries.note(ended)
+        return [each.url for turn in turns for each in turn.webhooks]
+
+    assert (await call(service, key, "POST", f"{path}/test")).status_code == 201
+    assert [await refused(), await refused()] == [[one], []], "it rests"
+    assert (await call(service, key, "PATCH", path, {"webhookUrl": two})).status_code == 200
+    assert [await refused(), await refused()] == [[two], []]
+    service.clock.advance(1_000)
+    assert (await call(service, key, "PATCH", path, {"name": "other"})).status_code == 200
+    assert await refused() == []
+    assert (await call(service, key, "POST", f"{path}/test")).status_code == 201
+    assert [await refused(), await refused()] == [[two, two], []]
 
 
-def watcher_of(service: Service, waiting_max: int = WAITING_MAX) -> Watcher:
+def deliveries_of(service: Service, waiting_max: int) -> Deliveries:
+    signals = service.accounts.built.signals
+    assert signals.queue is not None
+    return Deliveries(
+        store=service.accounts.store,
+        queue=signals.queue,
+        secrets=signals.secrets,
+        clock=service.clock,
+        retry_ms_max=DAY_MS,
+        waiting_max=waiting_max,
+    )
+
+
+def watcher_of(service: Service) -> Watcher:
     clock: ManualClock = service.clock
     return Watcher(
         reader=service.log,
@@ -321,7 +359,6 @@ def watcher_of(service: Service, waiting_max: int = WAITING_MAX) -> Watcher:
             clock=clock,
             holder=b"here",
             emails_day_max=50,
-            waiting_max=waiting_max,
         ),
         evaluation=Evaluation(tracks=Tracks(4)),
         clock=clock,

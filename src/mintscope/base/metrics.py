@@ -149,6 +149,15 @@ EMAILS: Final = Counter(
     "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]
 )
 EMAILS_WAITING: Final = SetGauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
+ACCOUNT_WRITES: Final = Counter(
+    "mintscope_account_writes_total",
+    "Changes of accounts that are not money, asked for by key or page: made, or refused",
+    ["by", "outcome"],
+)
+TRIALS_REFUSED: Final = Counter(
+    "mintscope_trials_refused_total",
+    "Payments that were not tried against the chain: as many had failed as may in a minute",
+)
 SIGNALS_FIRED: Final = Counter("mintscope_signals_fired_total", "Crossings of signals")
 SIGNALS_HELD_BACK: Final = Counter(
     "mintscope_signals_held_back_total",

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.limits import Limit, Limiter, MemoryLimits
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -138,6 +139,7 @@ class World:
         self.aside: list[tuple[Signature, str]] = []
         self.recorded: bytes | None = None
         self.slot_s = SLOT_S
+        self.trials: Limiter | None = None
 
     def entropy(self, count: int) -> bytes:
         self.drawn += 1
@@ -155,6 +157,7 @@ class World:
             entropy=self.entropy,
             budget=Budget(),
             slot_s=lambda: self.slot_s,
+            trials=self.trials,
         )
 
     def quoted(self, key: str | None = KEY, **changes: Any) -> Presented:
@@ -438,6 +441,24 @@ async def test_what_would_fail_is_not_sent(
     assert await world.buy(payment) == outcome
     assert world.chain.sent == []
     assert world.store.rows == {}
+
+
+async def test_of_all_payers_together_so_many_payments_may_fail_in_a_minute(world: World) -> None:
+    world.trials = MemoryLimits(world.clock).limiter(Limit(name="trials", count=3, window_s=60))
+    for number in range(5):  # one that succeeds counts no longer
+        key = f"a-good-key-{number:08}"
+        assert isinstance(await world.buy(world.quoted(key), key), Settled)
+    world.chain.trial, asked = Rejected("custom"), 0
+    for number in range(5):
+        key = f"a-bad-key-{number:09}"
+        outcome = await world.buy(world.quoted(key), key)
+        asked += outcome == Refused(RefusalReason.SIMULATION)
+        assert asked == 3 or number < 3
+    assert outcome == Unavailable(Obstacle.CHAIN)
+    world.clock.advance(60_000)
+    key = "a-key-of-the-next-minute"
+    outcome = await world.buy(world.quoted(key), key)
+    assert outcome == Refused(RefusalReason.SIMULATION)
 
 
 @pytest.mark.parametrize(

@@ -244,6 +244,16 @@ async def test_without_delivery_emails_are_given_up_after_three_days(station: St
     assert REGISTRY.get_sample_value("mintscope_letters_waiting") == 0
 
 
+async def test_in_an_hour_so_many_are_tried_and_the_others_wait(station: Station) -> None:
+    for _ in range(11):
+        await station.write()
+    delivery = replace(station.delivery(PageTransport()), per_hour_max=6)
+    tried = [await delivery.round() for _ in range(4)]
+    assert tried == [4, 2, 0, 0]
+    station.clock.advance(HOUR_MS)
+    assert [await delivery.round() for _ in range(3)] == [4, 1, 0]
+
+
 async def test_two_deliveries_send_no_email_twice(station: Station) -> None:
     for _ in range(20):
         await station.write()

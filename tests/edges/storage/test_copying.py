@@ -24,9 +24,16 @@ from mintscope.edges.storage.copying.postgres_side import PostgresSide
 from mintscope.edges.storage.copying.sqlite_side import SqliteSide
 from mintscope.edges.storage.copying.table import CannotCopy, Relation
 from mintscope.edges.storage.database import Row
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, held
+from mintscope.edges.storage.folder import (
+    MARKET_FILE,
+    MONEY_FILE,
+    PEPPER_FILE,
+    WEBHOOKS_FILE,
+    held,
+)
 from mintscope.edges.storage.postgres.openers import open_money as open_money_tables
 from mintscope.edges.storage.postgres.processes.notices import MarketNotices
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from mintscope.edges.storage.sqlite.openers import open_money
 from mintscope.shell.cli.app import app
@@ -35,7 +42,7 @@ from support.scenes.postgres import dsn_in, url_in
 
 PEPPER: Final = bytes.fromhex(FACTS["pepper"])
 ENTRY: Final = "INSERT INTO credit_entry (account, kind, delta, balance, at)"
-FILES: Final = (MONEY_FILE, MARKET_FILE)
+FILES: Final = (MONEY_FILE, MARKET_FILE, WEBHOOKS_FILE)
 # What belongs to a file: its migrations, and numbers of tables that have none left.
 OF_A_FILE: Final = {"migration", "sqlite_sequence"}
 
@@ -70,6 +77,8 @@ def copied(source: SqliteSide | PostgresSide, target: SqliteSide | PostgresSide)
 def test_there_and_back_again_every_row_is_the_same(folder: Path, tmp_path: Path) -> None:
     dsn = dsn_in(tmp_path)
     account = begin_minute(folder)
+    with closing(SqliteDatabase(folder / WEBHOOKS_FILE, "webhooks")) as db:
+        db.execute("INSERT INTO webhook (firing, signal, fired_at) VALUES (7, 8, 9)")
     there = copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
     back = copied(PostgresSide(dsn), SqliteSide(tmp_path / "new", is_new=True))
 
@@ -78,6 +87,7 @@ def test_there_and_back_again_every_row_is_the_same(folder: Path, tmp_path: Path
     assert there["credit_entry"].rows > 0
     assert there["candle"].rows > 0
     assert there["payment"].rows > 0
+    assert there["webhook"].rows == 1
     assert there["stream_minute"].rows == 1
     with closing(CreditBook(tmp_path / "new" / MONEY_FILE, pepper=PEPPER)) as book:
         book.rest(SystemClock().now())

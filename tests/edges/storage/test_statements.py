@@ -81,7 +81,7 @@ def test_the_statements_are_found() -> None:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[apsw.Connection]:
     folder = tmp_path_factory.mktemp("statements")
-    return [open_store(folder / f"{kind}.sqlite", kind) for kind in ("money", "market")]
+    return [open_store(folder / f"{kind}.sqlite", kind) for kind in ("money", "market", "webhooks")]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_sqlite_prepares_it(files: list[apsw.Connection], statement: str | Batch
 def test_the_ends_of_a_long_log_are_found_without_reading_all_of_it(
     files: list[apsw.Connection], statement: str
 ) -> None:
-    _, market = files
+    _, market, _ = files
 
     plan = [str(row[3]) for row in market.execute(f"EXPLAIN QUERY PLAN {statement}")]
 
@@ -118,7 +118,7 @@ def test_the_ends_of_a_long_log_are_found_without_reading_all_of_it(
 def test_where_an_older_page_of_swaps_begins_is_found_by_its_slot(
     files: list[apsw.Connection],
 ) -> None:
-    _, market = files
+    _, market, _ = files
 
     plan = market.execute(f"EXPLAIN QUERY PLAN {reader.FROM}", {"slot": 1})
 

@@ -155,6 +155,18 @@ async def test_a_payment_that_cannot_be_made_is_not_proposed(
     assert "0.025 SCOPE are needed" in words(await propose(person, poor))
 
 
+async def test_payments_are_written_out_within_the_budget_of_questions(tmp_path: Path) -> None:
+    async with (
+        shopfront(tmp_path, served=False, trials_max=2) as shop,
+        Person(shop.site) as person,
+    ):
+        wallets = [shop.world.buyer, FOREIGN, shop.world.buyer]
+        statuses = [(await propose(person, wallet)).status_code for wallet in wallets]
+        assert statuses == [200, 422, 503]
+        shop.world.seconds(60)
+        assert (await propose(person, shop.world.buyer)).status_code == 200
+
+
 async def test_what_keeps_us_from_selling_is_told_before_anything_is_signed(
     shop: Shopfront, person: Person
 ) -> None:

@@ -1,6 +1,10 @@
 """An account that a thief was in is its owner's again, with all that the owner had in it."""
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -8,8 +12,15 @@ import pytest
 from mintscope.base.time import DAY_MS, MINUTE_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended
+from mintscope.core.accounts.signals.queue import WebhookQueue
+from mintscope.core.accounts.signals.signal import Signal
+from mintscope.edges.storage.folder import WEBHOOKS_FILE
+from support.scenes.engine import webhook_queue
 from support.scenes.people.takeover import (
+    OWN_HOOK,
     OWN_WALLET,
+    THEIR_HOOK,
     THEIR_WALLET,
     Belongings,
     break_in,
@@ -34,6 +45,15 @@ async def undo_in(site: Website, email: str, text: str) -> str:
             assert found, posted.email.text
             return found[1]
     raise AssertionError(text)
+
+
+@asynccontextmanager
+async def opened_queue(folder: Path) -> AsyncIterator[WebhookQueue]:
+    queue = webhook_queue(folder / WEBHOOKS_FILE)
+    try:
+        yield queue
+    finally:
+        await queue.close()
 
 
 async def status(person: Person, key: str) -> int:
@@ -122,6 +142,47 @@ async def test_a_wallet_that_an_api_key_linked_is_announced_and_undone(
     await take_back(site, await undo_in(site, ALICE, THEIR_WALLET))
 
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+
+
+async def test_no_webhook_that_waits_is_sent_to_a_thief_or_for_one(
+    site: Website, found: Belongings
+) -> None:
+    """What a thief's address did not accept yet goes nowhere, also not to the owner's next one."""
+    thief = await session_of(site, ALICE)
+    await break_in(site, thief, found)
+    (owned, changed), user_id = found.alerts, thief.user.user_id
+    signals, store = site.accounts.signals, site.accounts.people.store
+    async with opened_queue(site.folder) as queue:
+        deliveries = Deliveries(
+            store=store,
+            queue=queue,
+            secrets=signals.secrets,
+            clock=site.clock,
+            retry_ms_max=DAY_MS,
+        )
+        made = (await signals.of_user(user_id))[-1].signal_id
+        for number in (owned, changed, made):
+            assert await signals.test(user_id, number) is not None
+        await deliveries.take_in()
+        turns = await deliveries.lease([])
+        assert [turn.webhooks[0].url for turn in turns] == [OWN_HOOK, THEIR_HOOK, THEIR_HOOK]
+        refused = [
+            Ended(turn, [Attempt(each.firing, "no") for each in turn.webhooks]) for turn in turns
+        ]
+        await deliveries.note(refused)
+
+        await take_back(site, await undo_in(site, ALICE, "new API key"))
+        back = await signals.change(
+            user_id, changed, lambda rule: replace(rule, webhook_url="https://next.example/")
+        )
+        assert isinstance(back, Signal)
+        site.clock.advance(MINUTE_MS)
+        turns = await deliveries.lease([])
+        sent = [each.url for turn in turns for each in turn.webhooks]
+        assert sent == [OWN_HOOK]
+        (event,) = await signals.firings(user_id, changed, None, 9) or ()
+        assert event.reason == "the account was taken back"
+        assert (await queue.read(lambda rows: rows.length())).waiting == 1
 
 
 async def test_a_thief_cannot_undo_the_undo_of_the_owner(site: Website, found: Belongings) -> None:

@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mintscope.edges.webhooks.post import NotAccepted, WebhookPost
+from mintscope.base.clock import ManualClock
+from mintscope.base.limits import MemoryLimits
+from mintscope.base.primitives import UnixMs
+from mintscope.edges.webhooks.post import NotAccepted, NotNow, WebhookPost
+from mintscope.edges.webhooks.receivers import Receivers
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
 
@@ -208,3 +212,21 @@ async def test_a_receiver_that_speaks_no_tls_is_not_spoken_to() -> None:
     server.close()
     assert b"hook.example" in hello[0]  # whom the certificate must name
     assert b"secret" not in b"".join(hello)
+
+
+async def test_many_names_of_one_address_share_its_budget() -> None:
+    clock = ManualClock(UnixMs(0))
+    receivers = Receivers(MemoryLimits(clock), clock, per_minute=3)
+    sent, rested = 0, []
+    async with receiving() as receiver:
+        for number in range(5):
+            name = f"http://n{number}.localhost:{receiver.port}/"
+            one = post(resolve=resolving(["127.0.0.1"]), admit=receivers.admit_address)
+            try:
+                await one.send(name, {}, b"{}")
+            except NotNow as rest:
+                rested.append(rest.retry_after_s)
+            else:
+                sent += 1
+    assert (sent, receiver.connections) == (3, 3)
+    assert rested == [60, 60]

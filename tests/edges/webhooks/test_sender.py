@@ -14,6 +14,7 @@ import pytest
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -22,26 +23,33 @@ from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signals.deliveries import (
     FAILING_AT_ONCE,
+    KEEP_MS,
     LEASE_MS,
     OF_EACH_AT_ONCE,
+    TAKEN_IN_AT_ONCE,
+    WAITING_MAX,
     Deliveries,
 )
+from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.signals.signal import (
     Firing,
+    FiringId,
     FiringKind,
     NewFiring,
     Signal,
     SignalRule,
 )
 from mintscope.core.accounts.signals.signals import SignalBounds, Signals
-from mintscope.core.accounts.store import AccountStore
+from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, UserId, UserKind
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import Direction, SignalKind
+from mintscope.edges.storage.database import Database
 from mintscope.edges.webhooks.post import NotAccepted, WebhookPost
+from mintscope.edges.webhooks.receivers import Receivers
 from mintscope.edges.webhooks.sender import WebhookSender
 from support.oracles.standard_webhooks import verified
-from support.scenes.account_stores import ENGINES
+from support.scenes.account_stores import ENGINES, QUEUES
 from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
 
@@ -72,19 +80,28 @@ class Scene:
     receiver: Receiver
     user_id: UserId
     signal: Signal
+    queue: WebhookQueue
+    receivers: Receivers
 
-    def sender(self, receiver: Receiver | None = None) -> WebhookSender:
+    def sender(
+        self, receiver: Receiver | None = None, waiting_max: int = WAITING_MAX
+    ) -> WebhookSender:
         deliveries = Deliveries(
             store=self.store,
+            queue=self.queue,
             secrets=self.signals.secrets,
             clock=self.clock,
             retry_ms_max=DAY_MS,
+            waiting_max=waiting_max,
         )
         return WebhookSender(
-            deliveries=deliveries, post=receiver or self.receiver, clock=self.clock
+            deliveries=deliveries,
+            post=receiver or self.receiver,
+            receivers=self.receivers,
+            clock=self.clock,
         )
 
-    async def fire(self, signal: Signal | None = None) -> None:
+    async def fire(self, signal: Signal | None = None, count: int = 1) -> None:
         now = self.clock.now()
         firing = NewFiring(
             signal_id=(signal or self.signal).signal_id,
@@ -97,7 +114,7 @@ class Scene:
             reference=10.0,
             fired_at=now,
         )
-        await self.store.transact(lambda rows: rows.firings.insert(firing, now))
+        await self.store.transact(lambda rows: rows.firings.insert_many([(firing, now)] * count))
 
     async def firings(self) -> list[Firing]:
         found = await self.signals.firings(self.user_id, self.signal.signal_id, None, 99)
@@ -110,10 +127,11 @@ class Scene:
 
 @pytest.fixture(params=ENGINES)
 async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
-    async with ENGINES[request.param](tmp_path) as store:
+    async with ENGINES[request.param](tmp_path) as store, QUEUES[request.param](tmp_path) as queue:
         clock = ManualClock(NOW)
         signals = Signals(
             store=store,
+            queue=queue,
             secrets=AccountSecrets.derive(PEPPER),
             clock=clock,
             entropy=Random(1).randbytes,
@@ -137,7 +155,8 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         )
         made = await signals.make(user_id, asked)
         assert isinstance(made, Signal)
-        yield Scene(store, clock, signals, Receiver(), user_id, made)
+        receivers = Receivers(MemoryLimits(clock), clock, per_minute=1_000)
+        yield Scene(store, clock, signals, Receiver(), user_id, made, queue, receivers)
 
 
 async def send(sender: WebhookSender) -> int:
@@ -204,17 +223,13 @@ async def test_it_is_tried_again_for_a_day_and_then_disabled(scene: Scene) -> No
 
 async def test_it_is_disabled_after_a_day_though_more_fires_than_can_wait(scene: Scene) -> None:
     scene.receiver.answers = lambda: NotAccepted("no")
-    sender, number = scene.sender(), scene.signal.signal_id
+    sender, number = scene.sender(waiting_max=2), scene.signal.signal_id
     while scene.clock.now() <= NOW + DAY_MS:
-        now = scene.clock.now()
         await scene.fire()
-        await scene.store.transact(
-            lambda rows, now=now: rows.webhooks.drop_oldest([number], 2, now, "dropped")  # type: ignore[misc]
-        )
         await send(sender)
         scene.clock.advance(HOUR_MS)
     reasons = Counter(each.reason for each in await scene.firings())
-    assert reasons == {"no": 2, "dropped": 23}
+    assert reasons == {"no": 1, "its webhook was disabled": 1, "2 others waited": 23}
     kept = await scene.signals.find(scene.user_id, number)
     assert kept is not None
     assert kept.webhook_failed_at == NOW + DAY_MS
@@ -329,9 +344,9 @@ async def test_one_that_never_answers_delays_only_itself(scene: Scene) -> None:
     stuck = Stuck()
     sender = scene.sender(stuck)
     task = asyncio.create_task(sender.run())
-    while (await scene.store.read(lambda rows: rows.webhooks.queue())).waiting > 40:
+    while (await scene.queue.read(lambda queue: queue.length())).waiting != 40:
         assert not task.done()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
     sent = Counter(url for url, _, _ in stuck.got)
     assert sent[URL] == OF_EACH_AT_ONCE
     assert {count for url, count in sent.items() if url != URL} == {2}
@@ -387,13 +402,192 @@ async def test_without_an_address_what_waits_is_given_up(scene: Scene) -> None:
     assert scene.receiver.got == []
 
 
-async def test_what_was_done_with_long_ago_is_forgotten_and_what_waits_is_not(scene: Scene) -> None:
+async def test_a_refusing_receiver_costs_a_rule_one_attempt_at_a_time(scene: Scene) -> None:
+    scene.receiver.answers = lambda: NotAccepted("no answer: ConnectError", is_silent=True)
+    sender, attempts = scene.sender(), []
+    for minute in range(60):
+        for _ in range(2 if minute == 0 else 1):
+            await scene.fire()
+        attempts.append(await send(sender))
+        scene.clock.advance(MINUTE_MS)
+    assert attempts[0] == 2
+    assert sum(attempts) <= 2 + 8, "later and later, however much fires"
+    assert sum(1 for each in await scene.firings() if each.attempts) == 2
+    scene.receiver.answers = lambda: None
+    scene.clock.advance(2 * HOUR_MS)
+    while await send(sender):
+        pass
+    assert {each.delivered_at is not None for each in await scene.firings()} == {True}
+
+
+async def test_of_all_accounts_together_a_host_gets_so_many_a_minute(scene: Scene) -> None:
+    scene.receivers = Receivers(MemoryLimits(scene.clock), scene.clock, per_minute=10)
+    signals = [scene.signal]
+    for number in range(5):
+        new = NewUser(
+            kind=UserKind.AGENT,
+            username=f"b{number}",
+            email=EmailAddress(f"b{number}@example.org"),
+            created_at=NOW,
+        )
+        other = await scene.store.transact(lambda rows, new=new: rows.users.insert(new))  # type: ignore[misc]
+        made = await scene.signals.make(other, scene.signal.rule)
+        assert isinstance(made, Signal)
+        signals.append(made)
+    for signal in signals:
+        for _ in range(8):
+            await scene.fire(signal)
+    sender, got = scene.sender(), []
+    for _ in range(8):
+        before = len(scene.receiver.got)
+        for _ in range(3):
+            await send(sender)
+        got.append(len(scene.receiver.got) - before)
+        scene.clock.advance(MINUTE_MS)
+    assert max(got) == 10
+    assert sum(got) == 6 * 8
+    assert {each.attempts for each in await scene.firings()} == {1}, "what waits was not tried"
+
+
+async def test_an_account_takes_half_of_a_host(scene: Scene) -> None:
+    scene.receivers = Receivers(MemoryLimits(scene.clock), scene.clock, per_minute=10)
+    for _ in range(8):
+        await scene.fire()
+    sender = scene.sender()
+    for _ in range(3):
+        await send(sender)
+    assert len(scene.receiver.got) == 5
+
+
+async def test_a_host_that_does_not_answer_rests_for_all(scene: Scene) -> None:
+    scene.receiver.answers = lambda: NotAccepted("no answer: ConnectError", is_silent=True)
+    for _ in range(20):
+        made = await scene.signals.make(scene.user_id, scene.signal.rule)
+        assert isinstance(made, Signal)
+        await scene.fire(made)
+    sender, before = scene.sender(), 0
+    await send(sender)
+    before = len(scene.receiver.got)
+    scene.clock.advance(MINUTE_MS)
+    await send(sender)
+    assert len(scene.receiver.got) - before == 1, "one finds out whether it is back"
+
+
+async def test_what_an_older_version_left_is_sent_and_what_is_too_old_is_not(scene: Scene) -> None:
+    await scene.fire()
+    scene.clock.advance(DAY_MS + 1)
+    await scene.fire()
+    assert await send(scene.sender()) == 1
+    new, old = await scene.firings()
+    assert new.delivered_at == scene.clock.now()
+    assert (old.given_up_at, old.reason) == (scene.clock.now(), "it was not sent in time")
+
+
+async def test_what_an_older_version_noted_is_not_sent_again(scene: Scene) -> None:
+    for _ in range(4):
+        await scene.fire()
+
+    def note(rows: AccountRows) -> None:
+        database: Database = vars(rows.firings)["_db"]
+        database.execute("UPDATE signal_firing SET delivered_at = ? WHERE id = 3", (NOW,))
+        database.execute("UPDATE signal_firing SET given_up_at = ? WHERE id = 1", (NOW,))
+        database.execute("UPDATE signal_firing SET attempts = 5 WHERE id = 2")
+
+    await scene.store.transact(note)
+    assert await send(scene.sender()) == 2
+    names = {headers["webhook-id"] for _, headers, _ in scene.receiver.got}
+    assert names == {"msg_2", "msg_4"}
+    told = {each.firing_id: (each.attempts, each.given_up_at) for each in await scene.firings()}
+    assert told == {1: (0, NOW), 2: (6, None), 3: (0, None), 4: (1, None)}
+
+
+async def test_what_a_process_of_the_version_before_sends_is_not_sent_again(scene: Scene) -> None:
+    """Both run for a while when several processes are upgraded one by one."""
+    await scene.fire()
+    sender = scene.sender()
+    await sender.deliveries.take_in()
+
+    def note(rows: AccountRows) -> None:
+        database: Database = vars(rows.firings)["_db"]
+        database.execute("UPDATE signal_firing SET delivered_at = ?, attempts = 1", (NOW + 1,))
+
+    await scene.store.transact(note)
+    assert await send(sender) == 0
+    (firing,) = await scene.firings()
+    assert (firing.delivered_at, firing.attempts) == (NOW + 1, 1)
+    assert (await scene.queue.read(lambda queue: queue.length())).waiting == 0
+
+
+async def test_what_was_done_with_long_ago_is_forgotten(scene: Scene) -> None:
     await scene.fire()
     await send(scene.sender())
+    (firing,) = await scene.firings()
+    scene.clock.advance(KEEP_MS + 1)
+    deliveries = scene.sender().deliveries
+    await deliveries.sweep()
+    assert await scene.queue.read(lambda queue: queue.told([firing.firing_id])) == {}
+
+
+async def test_a_firing_that_is_no_longer_kept_is_given_up(scene: Scene) -> None:
+    sender = scene.sender()
     scene.receiver.answers = lambda: NotAccepted("no")
     await scene.fire()
-    await send(scene.sender())
-    later = UnixMs(NOW + DAY_MS)
-    await scene.store.transact(lambda rows: rows.firings.purge(later))
+    await send(sender)
+    await scene.store.transact(lambda rows: rows.firings.purge(UnixMs(NOW + 1)))
+    scene.clock.advance(MINUTE_MS)
+    assert await send(sender) == 0
+    assert (await scene.queue.read(lambda queue: queue.length())).waiting == 0
+
+
+async def test_what_waits_is_not_sent_once_its_account_was_taken_back(scene: Scene) -> None:
+    """Neither to the address of the thief, nor to the one that its owner gives it then."""
+    sender, number = scene.sender(), scene.signal.signal_id
+    for _ in range(3):
+        await scene.fire()
+    scene.receiver.answers = lambda: NotAccepted("no")
+    await send(sender)  # all fail, and wait for the next attempt
+    await scene.fire()  # this one the queue has not taken in
+    before = len(scene.receiver.got)
+    scene.clock.advance(5 * SECOND_MS)
+    ended_at = scene.clock.now()
+    await scene.store.transact(
+        lambda rows: rows.firings.give_up(number, ended_at, "the account was taken back")
+    )
+    assert {each.given_up_at for each in await scene.firings()} == {ended_at}
+    assert {each.reason for each in await scene.firings()} == {"the account was taken back"}
+    await scene.signals.change(
+        scene.user_id, number, lambda asked: replace(asked, webhook_url="https://owner.example/")
+    )
+    scene.receiver.answers = lambda: None
+    for _ in range(9):
+        scene.clock.advance(MINUTE_MS)
+        assert await send(sender) == 0
+    assert len(scene.receiver.got) == before
+    assert (await scene.queue.read(lambda queue: queue.length())).waiting == 0
+    assert {each.reason for each in await scene.firings()} == {"the account was taken back"}
+    await scene.fire()
+    assert await send(sender) == 1, "what fires later is sent to the owner"
+    assert scene.receiver.got[-1][0] == "https://owner.example/"
+
+
+async def test_of_a_signal_that_was_deleted_nothing_is_kept(scene: Scene) -> None:
+    other = await scene.signals.make(scene.user_id, scene.signal.rule)
+    assert isinstance(other, Signal)
+    await scene.fire()
+    await scene.fire(other)
+    sender = scene.sender()
+    await send(sender)
     (firing,) = await scene.firings()
-    assert firing.delivered_at is None
+    await scene.signals.delete(scene.user_id, other.signal_id)
+    await sender.deliveries.sweep()
+    numbers = [firing.firing_id, FiringId(firing.firing_id + 1)]
+    assert list(await scene.queue.read(lambda queue: queue.told(numbers))) == numbers[:1]
+    assert list(await scene.queue.read(lambda queue: queue.signals())) == [scene.signal.signal_id]
+
+
+async def test_more_than_one_look_reads_is_taken_in_at_once(scene: Scene) -> None:
+    count = 2 * TAKEN_IN_AT_ONCE + 1
+    await scene.fire(count=count)
+    deliveries = scene.sender(waiting_max=count).deliveries
+    assert await deliveries.take_in() == 0
+    assert (await scene.queue.read(lambda queue: queue.length())).waiting == count

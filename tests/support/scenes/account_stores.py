@@ -7,14 +7,15 @@ from typing import Final
 
 import apsw
 
+from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.store import AccountStore
 from mintscope.edges.storage.database import AccessAtOnce, Database
-from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
-from mintscope.edges.storage.sqlite.money.stores import account_connections
+from mintscope.edges.storage.sqlite.money.stores import account_connections, webhook_queue
 from support.scenes.postgres import dsn_in
 
 
@@ -68,6 +69,33 @@ async def open_postgres(folder: Path) -> AsyncIterator[AccountStore]:
         await connections.close()
 
 
+QueueOpener = Callable[[Path], AbstractAsyncContextManager[WebhookQueue]]
+
+
+@asynccontextmanager
+async def queue_in_sqlite(folder: Path) -> AsyncIterator[WebhookQueue]:
+    """Open the queue of webhooks in *folder*; again, as another process would."""
+    queue = webhook_queue(folder / WEBHOOKS_FILE)
+    try:
+        yield queue
+    finally:
+        await queue.close()
+
+
+@asynccontextmanager
+async def queue_in_postgres(folder: Path) -> AsyncIterator[WebhookQueue]:
+    """Open the queue of *folder* in PostgreSQL; again, as another replica would."""
+    queue = openers.webhook_queue(dsn_in(folder))
+    try:
+        yield queue
+    finally:
+        await queue.close()
+
+
+QUEUES: Final[dict[str, QueueOpener]] = {
+    "sqlite": queue_in_sqlite,
+    "postgresql": queue_in_postgres,
+}
 ENGINES: Final[dict[str, Opener]] = {
     "sqlite": open_sqlite,
     "postgresql": open_postgres,

@@ -19,11 +19,11 @@ from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
 from mintscope.shell.wiring import accounts as wiring
-from support.scenes.engine import account_connections, rows_of
+from support.scenes.engine import account_connections, rows_of, webhook_queue
 from support.scenes.stores import config_in
 
 EMAIL = "agent@example.org"
@@ -101,11 +101,13 @@ async def open_accounts_service(
 ) -> AsyncIterator[Accounts]:
     """Open the services over the money file of *folder*."""
     file = open_file(folder / MONEY_FILE)
+    queue = webhook_queue(folder / WEBHOOKS_FILE)
     store = SqlAccountStore(file)
     try:
         async with wiring.open_accounts(
             config_in(folder),
             store=store,
+            queue=queue,
             pepper=pepper,
             origin="http://test",
             limits=MemoryLimits(limit_clock or clock),
@@ -123,4 +125,5 @@ async def open_accounts_service(
                 keys=built.keys,
             )
     finally:
+        await queue.close()
         await file.close()

@@ -12,6 +12,7 @@ from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.postgres import openers as postgres
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.connection import open_store
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
@@ -42,6 +43,13 @@ def account_connections(path: Path) -> AccountConnections:
         return postgres.account_connections(dsn_in(path.parent, ("money",)))
     _migrated(path)
     return sqlite.account_connections(path)
+
+
+def webhook_queue(path: Path) -> SqlWebhookQueue:
+    """Return the queue of webhooks in the file at *path*, or in its stead."""
+    if is_postgresql():
+        return postgres.webhook_queue(dsn_in(path.parent, ("money",)))
+    return sqlite.webhook_queue(path)
 
 
 def payment_store(path: Path) -> SqlPaymentStore:

@@ -23,9 +23,9 @@ from mintscope.core.accounts.proof import EmailProof, ProofRows, Purpose, parse_
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signals.signal import (
     ActiveRows,
+    FiredRows,
     FiringRows,
     SignalRows,
-    WebhookRows,
 )
 from mintscope.core.accounts.signals.turn import TurnRows
 from mintscope.core.accounts.user import UserRows
@@ -63,7 +63,7 @@ class AccountRows:
     signals: SignalRows
     active: ActiveRows
     firings: FiringRows
-    webhooks: WebhookRows
+    fired: FiredRows
     turn: TurnRows
 
 

@@ -52,6 +52,8 @@ async def propose(
     terms = requirement.terms
     if str(payer) in {terms.pay_to, terms.fee_payer}:
         return NotProposed.OURS
+    if not await merchant.facilitator.may_try():
+        return NotProposed.CHAIN
     try:
         transaction = build(requirement, payer, await chain.recent_blockhash())
         envelope = open_envelope(transaction)

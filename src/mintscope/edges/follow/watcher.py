@@ -20,7 +20,6 @@ from mintscope.base.metrics import (
     SIGNAL_MINTS,
     SIGNALS_FIRED,
     SIGNALS_HELD_BACK,
-    WEBHOOKS,
 )
 from mintscope.base.primitives import Mint
 from mintscope.core.accounts.signals.evaluation import Evaluation
@@ -202,8 +201,7 @@ class Watcher:
         if outcome.seq == self._seq and not (outcome.states or outcome.bases or outcome.dropped):
             return
         told = await asyncio.to_thread(packed, outcome)
-        dropped = await self.writer.write(told)
-        if dropped is None:
+        if not await self.writer.write(told):
             LOG.info("another process watches signals now")
             self._seq = None
             return
@@ -214,9 +212,6 @@ class Watcher:
         if outcome.fired:
             SIGNALS_FIRED.inc(len(outcome.fired))
             LOG.info("signals have fired", count=len(outcome.fired), slot=outcome.fired[-1].slot)
-        if dropped:
-            WEBHOOKS.labels("dropped").inc(dropped)
-            LOG.info("webhooks were dropped: too many of a signal wait", count=dropped)
 
 
 def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:

@@ -5,6 +5,7 @@ e-mail is handed over again, under the same Message-ID.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -15,6 +16,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import EMAILS, EMAILS_WAITING
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.mail.email import Draft, Email
 from mintscope.core.accounts.mail.outbox import GIVE_UP_MS, Outbox, retry_at
 from mintscope.edges.mail.templates import EmailWithoutLink
@@ -24,6 +26,7 @@ POLL_S: Final = 0.5
 COUNT_S: Final = 60.0  # how often e-mails that wait are counted while none is sent
 TROUBLE_S: Final = 5.0
 NO_DELIVERY: Final = "mail.delivery is none"
+PER_HOUR_MAX: Final = 3_000
 AT_ONCE: Final = 4  # within a lease: each takes its timeout at most
 
 log = structlog.get_logger()
@@ -49,12 +52,15 @@ class Delivery:
 
     transport   None: e-mails stay in the outbox and are counted; after three days they are given up
     compose     writes the e-mail of a draft
+    per_hour_max  attempts in any hour, of this process; what is due beyond them waits
     """
 
     outbox: Outbox
     transport: Transport | None
     compose: Callable[[Draft], Email]
     clock: Clock
+    per_hour_max: int = PER_HOUR_MAX
+    _tried_at_s: deque[float] = field(default_factory=deque, init=False)
     _counted_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
@@ -73,7 +79,9 @@ class Delivery:
     async def round(self) -> int:
         """Deliver some of what is due; return how many were taken.  Raises ServiceUnavailable."""
         now, now_s = self.clock.now(), self.clock.monotonic_s()
-        taken = await self.outbox.lease(now, limit=AT_ONCE) if self.transport is not None else []
+        room = 0 if self.transport is None else self._room(now_s)
+        taken = await self.outbox.lease(now, limit=room) if room else []
+        self._tried_at_s += [now_s] * len(taken)
         outcomes = await asyncio.gather(*map(self._deliver, taken), return_exceptions=True)
         if taken or self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
             await self._count()
@@ -81,6 +89,13 @@ class Delivery:
             if isinstance(outcome, BaseException):
                 raise outcome
         return len(taken)
+
+    def _room(self, now_s: float) -> int:
+        """Return how many may be tried now."""
+        tried = self._tried_at_s
+        while tried and now_s - tried[0] >= HOUR_S:
+            tried.popleft()
+        return min(AT_ONCE, self.per_hour_max - len(tried))
 
     async def _count(self) -> None:
         if self.transport is None:

@@ -20,6 +20,7 @@ from mintscope.core.secrets.roots import Root, parse_root
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
+WEBHOOKS_FILE: Final = "webhooks.sqlite"
 PEPPER_FILE: Final = "pepper"
 ROOTS_FILE: Final = "roots"  # what signs in its place, once it was rotated
 LOOK_AGAIN_S: Final = 0.05

@@ -1,11 +1,12 @@
 """Credits, payments and accounts over one database, whatever engine it is of."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import cached_property
 from typing import Protocol, TypeVar
 
 from mintscope.base.clock import Clock
+from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.credits.rotation import RotationStore
@@ -23,6 +24,7 @@ from mintscope.core.payments.store import PaymentStore
 from mintscope.core.secrets.roots import Root
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
@@ -78,21 +80,24 @@ class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
     stack    lets go of them
+    queue    opens the queue of webhooks
     pepper   None: the one kept beside the database
     roots    what signs in its place, one after the other
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         engine: MoneyEngine,
         stack: AsyncExitStack,
         *,
+        queue: Callable[[], SqlWebhookQueue],
         pepper: bytes | None,
         clock: Clock,
         roots: Sequence[Root] = (),
     ) -> None:
         self._engine = engine
         self._stack = stack
+        self._queue = queue
         self._configured_pepper = pepper
         self._clock = clock
         self.roots = roots
@@ -169,6 +174,11 @@ class Money:
     def accounts(self) -> AccountStore:
         """People, agents, API keys and e-mails."""
         return SqlAccountStore(self._opened(self._engine.accounts()))
+
+    @cached_property
+    def webhooks(self) -> WebhookQueue:
+        """Webhooks that wait, and the outcome of those that do not."""
+        return self._opened(self._queue())
 
     def shared(self, price: PriceSource) -> PriceSource:
         """Return *price* as all processes at this database have it."""

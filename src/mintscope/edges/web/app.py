@@ -44,6 +44,7 @@ from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
+from mintscope.edges.server.write_budget import WriteBudget
 from mintscope.edges.web.alerts.alerts import AlertPages
 from mintscope.edges.web.docs.docs import DocsPages
 from mintscope.edges.web.docs.reference import Reference
@@ -202,6 +203,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     clock: Clock,
     limits: AddressLimits,
     limit: Limit,
+    writes: WriteBudget | None = None,
     features: Features | None = None,
 ) -> HttpApplication:
     """Return the pages.
@@ -210,6 +212,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
               nowhere else
     limits    counts requests by client address
     limit     how many requests a client may make, the forms among them
+    writes    counts what accounts change; None: by itself
     features  which pages there are; by default all but the mailbox, which needs one
     """
     features = features or Features()
@@ -231,6 +234,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
         clock=clock,
         client=limits.addresses.key,
         form_limit=limits.of(FORMS),
+        writes=writes or WriteBudget(limits.limits),
         needs_second_factor=features.needs_second_factor,
     )
     router = Router([*endpoints.routes, *files.routes()], SEGMENT)

@@ -19,6 +19,7 @@ from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import AnyResponse, Response
 from mintscope.edges.server.routes import Route, Router
+from mintscope.edges.server.write_budget import WriteBudget
 from mintscope.edges.web.form import FormData, OwnOrigins, expect_csrf, parse_form, read_form
 from mintscope.edges.web.pages.failures import failure_headers, failure_page
 from mintscope.edges.web.pages.page import (
@@ -43,6 +44,7 @@ class PageEndpoints:
 
     client       who a request comes from: an address or a network
     form_limit   how many forms a client may send
+    writes       how much accounts may change
     needs_second_factor   administration is for administrators who have one
     """
 
@@ -53,6 +55,7 @@ class PageEndpoints:
     clock: Clock
     client: Callable[[Scope], str]
     form_limit: AddressLimit
+    writes: WriteBudget
     needs_second_factor: bool = False
 
     def __post_init__(self) -> None:
@@ -91,6 +94,8 @@ class PageEndpoints:
         if detour is not None:
             return self._write(request, detour)
         form = await self._form(page, request, session) if is_form else FormData()
+        if is_form and session is not None and page.is_counted:
+            await self.writes.spend(session.user.user_id, "page")
         response = await page.handler(
             PageRequest(
                 now=self.clock.now(),

@@ -62,6 +62,14 @@ class Access(IntEnum):
     FRESH = 2
 
 
+# What proves, buys, or ends something: a thief who uses up the budget must not keep the owner from
+# ending sessions, keys and factors.  Each of these ends once, and was counted when it was made.
+NOT_COUNTED: Final = (
+    *("/sign-out", "/prove", "/view", "/deposit"),
+    *("/delete", "/end", "/end-others", "/remove", "/revoke"),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRoute:
     """A page, or a form that is sent to it.
@@ -78,6 +86,12 @@ class PageRoute:
     def is_administration(self) -> bool:
         """Whether only administrators know of it; to others it is 404."""
         return self.path.startswith("/admin")
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether its form counts as a write of the account: not what ends, proves or buys."""
+        is_own = self.access is not Access.ANYONE and not self.is_administration
+        return is_own and not self.path.endswith(NOT_COUNTED)
 
 
 def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:

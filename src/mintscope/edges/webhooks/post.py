@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -20,9 +20,22 @@ PORTS: Final = {"https": 443, "http": 80}
 class NotAccepted(Exception):
     """The receiver did not accept it; the message says why, and is shown to its owner."""
 
-    def __init__(self, why: str, *, is_gone: bool = False) -> None:
+    def __init__(self, why: str, *, is_gone: bool = False, is_silent: bool = False) -> None:
         super().__init__(why)
         self.is_gone = is_gone
+        self.is_silent = is_silent
+
+
+class NotNow(Exception):
+    """The receiver has had enough for now: nothing was sent."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"expected to wait {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+async def always(_address: str) -> None:
+    """Admit every address."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,24 +44,31 @@ class WebhookPost:
 
     allows_loopback   addresses of this machine are fine, too, in plain http
     tls               what certificates are trusted
+    admit             asked before an address is connected to; None: go on, else in so many seconds
     """
 
     timeout_s: float
     allows_loopback: bool = False
     resolve: Resolve = resolve
     tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    admit: Callable[[str], Awaitable[int | None]] = always
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Send *body* to *url*; a status of 200 to 299 accepts it.  Raises NotAccepted."""
+        """Send *body* to *url*; a status of 200 to 299 accepts it.
+
+        Raises NotAccepted, NotNow
+        """
         try:
             async with asyncio.timeout(self.timeout_s):
                 status = await self._post(httpx.URL(url), headers, body)
         except TimeoutError as cause:
-            raise NotAccepted(f"expected an answer within {self.timeout_s:g} s") from cause
+            why = f"expected an answer within {self.timeout_s:g} s"
+            raise NotAccepted(why, is_silent=True) from cause
         except NotPublic as cause:
             raise NotAccepted(str(cause)) from cause
         except (OSError, httpx.HTTPError, httpx.InvalidURL, UnicodeError) as cause:
-            raise NotAccepted(f"no answer: {type(cause).__name__}") from cause
+            why = f"no answer: {type(cause).__name__}"
+            raise NotAccepted(why, is_silent=True) from cause
         if not 200 <= status < 300:  # noqa: PLR2004 - the statuses of success
             raise NotAccepted(
                 f"expected a status of 200 to 299; was {status}", is_gone=status == HTTPStatus.GONE
@@ -76,6 +96,9 @@ class WebhookPost:
         self, address: Address, url: httpx.URL, told: Mapping[str, str], body: bytes, count: int
     ) -> int:
         """Send it to one of *count* addresses that may be tried."""
+        retry_after_s = await self.admit(str(address))
+        if retry_after_s is not None:
+            raise NotNow(retry_after_s)
         async with (
             httpx.AsyncClient(
                 trust_env=False,  # no proxy, which would resolve the name again

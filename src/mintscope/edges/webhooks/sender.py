@@ -1,6 +1,7 @@
 """Sending webhooks: takes them out of the queue and notes what became of them.
 
-Each is sent by itself: one that is slow keeps its place, and delays only those of its own signal.
+What is sent for a signal at once is a turn: one that is slow keeps its places, and delays only
+those of its own signal.  What became of turns is noted together, at each look.
 At least once: if a process is killed after it sent one and before it noted that, it is sent again,
 under the same `webhook-id`.
 """
@@ -8,17 +9,27 @@ under the same `webhook-id`.
 import asyncio
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import urlsplit
 
 import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import WEBHOOKS, WEBHOOKS_OLDEST_S, WEBHOOKS_WAITING
-from mintscope.core.accounts.signals.deliveries import Deliveries, DueWebhook
-from mintscope.edges.webhooks.post import NotAccepted, WebhookPost
+from mintscope.base.time import HOUR_S
+from mintscope.core.accounts.signals.deliveries import (
+    Attempt,
+    Deliveries,
+    DueWebhook,
+    Ended,
+    Turn,
+)
+from mintscope.edges.webhooks.post import NotAccepted, NotNow, WebhookPost
+from mintscope.edges.webhooks.receivers import Receivers
 
 POLL_S: Final = 0.5
 COUNT_S: Final = 30.0  # at least between two counts of those that wait
+SWEEP_S: Final = float(HOUR_S)
 TROUBLE_S: Final = 5.0
 
 log = structlog.get_logger()
@@ -30,89 +41,124 @@ class WebhookSender:
 
     deliveries: Deliveries
     post: WebhookPost
+    receivers: Receivers
     clock: Clock
-    _sending: dict[asyncio.Task[None], DueWebhook] = field(default_factory=dict, init=False)
+    _sending: dict[asyncio.Task[Ended], Turn] = field(default_factory=dict, init=False)
     _counted_at_s: float | None = field(default=None, init=False)
+    _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
         """Send webhooks, each within a second of its turn, until cancelled."""
         try:
             while True:
-                self._collect()
                 try:
                     await self.take()
-                    await self._count()
+                    await self._keep()
                 except Exception as trouble:  # whatever it is, later webhooks must not wait for it
                     is_bug = not isinstance(trouble, ServiceUnavailable)
                     log.warning(
                         "webhooks could not be looked for", exc_info=is_bug, why=str(trouble)
                     )
                     await asyncio.sleep(TROUBLE_S)
-                await self._pause()
+                await asyncio.sleep(POLL_S)
         finally:
             for task in self._sending:
                 task.cancel()
             await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def take(self) -> int:
-        """Begin to send what is due and has a place; return how many.  Raises ServiceUnavailable.
+        """Note what has ended, and begin to send what is due and has a place; return how many.
 
         What this process is still sending, though its lease is over, is not sent beside that.
+        Raises ServiceUnavailable.
         """
-        sent = {webhook.firing.firing_id for webhook in self._sending.values()}
-        webhooks = await self.deliveries.lease(self._sending.values())
-        new = [webhook for webhook in webhooks if webhook.firing.firing_id not in sent]
-        for webhook in new:
-            self._sending[asyncio.create_task(self._send(webhook))] = webhook
-        return len(new)
+        await self._collect()
+        dropped = await self.deliveries.take_in()
+        if dropped:
+            WEBHOOKS.labels("dropped").inc(dropped)
+            log.info("webhooks were dropped: too many of a signal wait", count=dropped)
+        turns = await self.deliveries.lease(self._sending.values())
+        for turn in turns:
+            self._sending[asyncio.create_task(self._send(turn))] = turn
+        return sum(len(turn.webhooks) for turn in turns)
 
     async def settle(self) -> None:
-        """Wait until all that is being sent has ended; raise what went wrong with it."""
+        """Wait until all that is being sent has ended, note it, raise what went wrong with it."""
         outcomes = await asyncio.gather(*self._sending, return_exceptions=True)
         self._sending.clear()
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
+        await self._note([outcome for outcome in outcomes if isinstance(outcome, Ended)])
 
-    async def _pause(self) -> None:
-        """Wait until a place is free, or it is time to look again."""
-        if self._sending:
-            await asyncio.wait(self._sending, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
-        else:
-            await asyncio.sleep(POLL_S)
-
-    def _collect(self) -> None:
-        """Free the places of what has ended."""
+    async def _collect(self) -> None:
+        """Free the places of what has ended, and note what came of it."""
+        ended = []
         for task in [task for task in self._sending if task.done()]:
-            webhook, trouble = self._sending.pop(task), task.exception()
-            if trouble is not None:
-                is_bug = not isinstance(trouble, ServiceUnavailable)
-                log.warning(
-                    "what became of a webhook was not noted",
-                    firing=webhook.firing.firing_id,
-                    exc_info=trouble if is_bug else None,
-                    why=str(trouble),
+            turn, trouble = self._sending.pop(task), task.exception()
+            if trouble is None:
+                ended.append(task.result())
+            else:
+                log.warning("a webhook was not sent", signal=turn.signal_id, exc_info=trouble)
+        await self._note(ended)
+
+    async def _note(self, ended: list[Ended]) -> None:
+        if not ended:
+            return
+        try:
+            last = await self.deliveries.note(ended)
+        except ServiceUnavailable as trouble:  # it is sent once more
+            log.warning("what became of webhooks was not noted", why=str(trouble))
+            return
+        over = {each.turn.signal_id for each in last}
+        for turn, attempts in ended:
+            for each in attempts:
+                WEBHOOKS.labels(_outcome(each, is_last=turn.signal_id in over)).inc()
+            failed = [each for each in attempts if each.has_failed]
+            if failed:
+                log.info(
+                    "a webhook was not accepted",
+                    signal=turn.signal_id,
+                    firing=failed[0].firing.firing_id,
+                    reason=failed[0].reason,
+                    is_last=turn.signal_id in over,
                 )
 
-    async def _count(self) -> None:
+    async def _keep(self) -> None:
+        """Count what waits, and forget what is not kept any more, each in its turn."""
         now_s = self.clock.monotonic_s()
-        if self._counted_at_s is not None and now_s - self._counted_at_s < COUNT_S:
-            return
-        queue = await self.deliveries.queue()
-        WEBHOOKS_WAITING.set(queue.waiting)
-        oldest = queue.oldest
-        WEBHOOKS_OLDEST_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
-        self._counted_at_s = now_s
+        if self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
+            waiting, oldest = await self.deliveries.length()
+            WEBHOOKS_WAITING.set(waiting)
+            WEBHOOKS_OLDEST_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
+            self._counted_at_s = now_s
+        if self._swept_at_s is None or now_s - self._swept_at_s >= SWEEP_S:
+            await self.deliveries.sweep()
+            self._swept_at_s = now_s
 
-    async def _send(self, webhook: DueWebhook) -> None:
-        firing = webhook.firing
-        about = {"signal": firing.fired.signal_id, "firing": firing.firing_id}
+    async def _send(self, turn: Turn) -> Ended:
+        tried = (self._try(turn, webhook) for webhook in turn.webhooks)
+        return Ended(turn, await asyncio.gather(*tried))
+
+    async def _try(self, turn: Turn, webhook: DueWebhook) -> Attempt:
+        firing, host = webhook.firing, urlsplit(webhook.url).hostname or ""
+        retry_after_s = await self.receivers.admit(host, turn.user_id)
+        if retry_after_s is not None:
+            return Attempt(firing, retry_after_s=retry_after_s)
         try:
             await self.post.send(webhook.url, webhook.headers, webhook.body)
+        except NotNow as rest:
+            return Attempt(firing, retry_after_s=rest.retry_after_s)
         except NotAccepted as failure:
-            is_last = await self.deliveries.failed(firing, str(failure), is_gone=failure.is_gone)
-            WEBHOOKS.labels("given_up" if is_last else "failed").inc()
-            log.info("a webhook was not accepted", **about, reason=str(failure), is_last=is_last)
-        else:
-            await self.deliveries.delivered(firing.firing_id, firing.attempts + 1)
-            WEBHOOKS.labels("delivered").inc()
+            self.receivers.note(host, is_silent=failure.is_silent)
+            return Attempt(firing, str(failure), failure.is_gone)
+        self.receivers.note(host, is_silent=False)
+        return Attempt(firing)
+
+
+def _outcome(attempt: Attempt, *, is_last: bool) -> str:
+    if attempt.retry_after_s is not None:
+        return "postponed"
+    if not attempt.has_failed:
+        return "delivered"
+    return "given_up" if is_last else "failed"

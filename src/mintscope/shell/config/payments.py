@@ -40,6 +40,10 @@ class PaymentsConfig(Section):
     """The same key instead of a file: the content of the file, or base58."""
     fee_payer_lamports_min: values.Lamports = LAMPORTS_PER_SOL // 10
     """The doctor and the log warn when the fee payer has less."""
+    failed_trials_per_minute_max: values.Count = 1_200
+    """Payments that fail before they are sent, and payments that are written out for wallets, of
+    all clients together in any 60 seconds; each asks the node up to four questions. Beyond it
+    payments are answered 503."""
     price_source: Literal["pinned", "market", "feed"] = "pinned"
     """What the payment token is worth: payments.price_usd; its own market as followed here; or a
     feed."""

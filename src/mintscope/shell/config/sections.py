@@ -152,6 +152,11 @@ class AccountsConfig(Section):
     """Requests an API key may make in a window."""
     key_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     """Length of that window."""
+    writes_per_day_max: values.Count = 500
+    """Changes that are not money, by keys and on pages, that an account may make in any 24 hours:
+    alert rules, watchlists, wallets, keys, addresses."""
+    writes_per_minute_max: values.Count = 600
+    """Such changes that all accounts together may make in any 60 seconds."""
 
 
 class WebConfig(Section):
@@ -193,6 +198,9 @@ class MailConfig(Section):
     delivery: Literal["none", "smtp", "page"] = "none"
     """smtp: by the server named here; none: e-mails wait in the outbox; page: they are shown at
     /mailbox to everyone, for demos on the loopback address only."""
+    per_hour_max: values.Count = 3_000
+    """E-mails that an api process hands over in any hour, tries that failed among them; those that
+    are due beyond it wait."""
     host: str = "127.0.0.1"
     """The mail server."""
     port: values.Port = 587

@@ -34,5 +34,8 @@ class SignalsConfig(Section):
     """How long a webhook is tried again before it is disabled."""
     webhooks_waiting_max: int = Field(default=1_000, ge=1, le=100_000)
     """Webhooks of one alert rule that wait; beyond it the oldest but the first are dropped."""
+    webhooks_per_minute_max: values.Count = 60
+    """Webhooks to one host, or to one address, in any 60 seconds, of all accounts; an account sends
+    half as many, to all hosts together."""
     webhook_loopback: bool = False
     """Send webhooks to addresses of this machine, too, in plain http: for demos and tests."""

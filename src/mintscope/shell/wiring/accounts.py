@@ -34,6 +34,7 @@ from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import Lifetimes
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.signals.signals import TESTS, Signals
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -45,6 +46,7 @@ from mintscope.edges.mail.transport import MailServer, SmtpTransport, connected
 from mintscope.edges.maintenance.account_maintenance import AccountMaintenance
 from mintscope.edges.maintenance.passkeys import passkeys_at
 from mintscope.edges.maintenance.passwords import Argon2Hasher
+from mintscope.edges.server.write_budget import WRITES, WRITES_OF_ALL, WriteBudget
 from mintscope.edges.web.app import WebParts
 from mintscope.edges.web.mailbox import SentEmail
 from mintscope.shell.config.config import Config
@@ -97,6 +99,7 @@ class Accounts:
     mailbox: ShownOutbox | None
     delivery: Delivery
     maintenance: AccountMaintenance
+    writes: WriteBudget
 
     def web_parts(self) -> WebParts:
         """Return what the pages use."""
@@ -133,6 +136,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     limits: Limits,
     clock: Clock,
     hasher: Hasher | None = None,
+    queue: WebhookQueue | None = None,
 ) -> AsyncIterator[Accounts]:
     """Build what answers for accounts; links in e-mails begin with *origin*.
 
@@ -156,7 +160,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
             wallets=_wallets(store, secrets, origin, clock),
             watchlists=Watchlists(store=store, secrets=secrets, clock=clock),
-            signals=make_signals(config.signals, store, secrets, clock),
+            signals=make_signals(config.signals, store, queue, secrets, clock),
             signal_tests=limits.limiter(TESTS),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
@@ -168,6 +172,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
                 clock=clock,
                 firings_kept_max=config.signals.firings_kept_max,
             ),
+            writes=write_budget(config.accounts, limits),
         )
 
 
@@ -253,6 +258,17 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
         ),
         limit=replace(ACCOUNTS, count=config.limit_requests, window_s=config.limit_window_s),
         key_limit=replace(KEY, count=config.key_limit_requests, window_s=config.key_limit_window_s),
+        writes=replace(WRITES, count=config.writes_per_day_max),
+        writes_of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
+    )
+
+
+def write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
+    """Return what counts the writes of accounts, of those on pages and those by key together."""
+    return WriteBudget(
+        limits,
+        of_account=replace(WRITES, count=config.writes_per_day_max),
+        of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
     )
 
 
@@ -275,7 +291,13 @@ def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Cl
         transport = SmtpTransport(mail_server_of(mail), clock)
     elif mail.delivery == "page":
         transport = PageTransport()
-    return Delivery(outbox=outbox, transport=transport, compose=write, clock=clock)
+    return Delivery(
+        outbox=outbox,
+        transport=transport,
+        compose=write,
+        clock=clock,
+        per_hour_max=mail.per_hour_max,
+    )
 
 
 async def mail_server_trouble(mail: MailConfig) -> str | None:

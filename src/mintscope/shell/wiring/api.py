@@ -100,8 +100,8 @@ async def _serve(
     ledger = money.ledger
     follower, streams, covered = await enter(following(config, reader, market.coverage, clock))
     is_restart, pace = siblings.is_restart, follower.pace
-    sales = await enter(_selling(config, money, reader, clock, pace, is_restart=is_restart))
     draining, limits = _draining(config, streams), await enter(open_limits(config, clock))
+    sales = await enter(_selling(config, money, reader, limits, clock, pace, is_restart=is_restart))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)
@@ -146,10 +146,11 @@ def _sold_on_pages(
 
 
 @asynccontextmanager
-async def _selling(  # noqa: PLR0913 - one argument for each part
+async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: Config,
     money: Money,
     reader: LogReader,
+    limits: Limits,
     clock: Clock,
     pace: Measured,
     *,
@@ -159,7 +160,7 @@ async def _selling(  # noqa: PLR0913 - one argument for each part
     if not config.payments.enabled:
         yield None
         return
-    parts = open_sales(config, money=money, reader=reader, clock=clock, pace=pace)
+    parts = open_sales(config, money=money, reader=reader, clock=clock, pace=pace, limits=limits)
     async with parts as sales:
         await sales.expect_ready(is_restart=is_restart)
         async with running(sales.maintenance.run, "sales"):
@@ -171,13 +172,27 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: Config, money: Money, reader: LogReader, origin: str, limits: Limits, clock: Clock
 ) -> AsyncIterator[Accounts]:
     """Answer for accounts and look at their signals during the block, and maintain them."""
-    store, pepper = money.accounts, money.pepper
+    store, queue, pepper = money.accounts, money.webhooks, money.pepper
     async with (
         open_accounts(
-            config, store=store, pepper=pepper, origin=origin, limits=limits, clock=clock
+            config,
+            store=store,
+            pepper=pepper,
+            origin=origin,
+            limits=limits,
+            clock=clock,
+            queue=queue,
         ) as accounts,
         running(accounts.run, "accounts"),
-        signalling(config.signals, reader, store, pepper, clock),
+        signalling(
+            config.signals,
+            reader=reader,
+            store=store,
+            queue=queue,
+            pepper=pepper,
+            limits=limits,
+            clock=clock,
+        ),
     ):
         yield accounts
 

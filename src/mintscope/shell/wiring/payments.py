@@ -10,6 +10,7 @@ import structlog
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable, ServiceUnavailable, UnusableStore
+from mintscope.base.limits import Limits
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Wallet
 from mintscope.base.solana import Endpoint
@@ -41,6 +42,7 @@ from mintscope.shell.wiring.selling.terms import (
     fee_payer_of,
     known_terms,
 )
+from mintscope.shell.wiring.selling.trials import trials_of
 from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()
@@ -142,15 +144,18 @@ def expect_funds(lamports: int, fee_payer: Wallet) -> None:
 
 
 @asynccontextmanager
-async def open_sales(
+async def open_sales(  # noqa: PLR0913 - one argument for each part
     config: Config,
     *,
     money: Money,
     reader: LogReader,
     clock: Clock,
     pace: Measured = unmeasured,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Sales]:
     """Build what sells; *pace* returns the pace of the chain as the log's follower measures it.
+
+    limits    counts payments that fail; None: they are not counted
 
     Raises CannotSell, UnusableKeypair.
     """
@@ -165,7 +170,9 @@ async def open_sales(
         tokens = payment_tokens_of(
             payments, price, accepted=accepted, chain=chain, reader=reader, clock=clock
         )
-        facilitator = _facilitator(payments, accepted, money=money, chain=chain, clock=clock)
+        facilitator = _facilitator(
+            payments, accepted, money=money, chain=chain, limits=limits, clock=clock
+        )
         adopter = adopter_of(chain, known, money, reader, clock)
         yield Sales(
             facilitator=facilitator,
@@ -185,15 +192,18 @@ async def open_sales(
         )
 
 
-def _facilitator(
+def _facilitator(  # noqa: PLR0913 - one argument for each part
     payments: PaymentsConfig,
     accepted: Sequence[Terms],
     *,
     money: Money,
     chain: RpcSettlement,
+    limits: Limits | None,
     clock: Clock,
 ) -> Facilitator:
+    most = payments.failed_trials_per_minute_max
     return Facilitator(
+        trials=None if limits is None else trials_of(limits, most),
         terms=accepted[0],
         also=accepted[1:],
         secrets=Secrets.derive(money.pepper, money.roots),

@@ -172,6 +172,7 @@ class Pages:
             clock=self.clock,
             limits=self.limits,
             limit=self.other_limit,
+            writes=self.accounts.writes,
             features=features,
         )
 

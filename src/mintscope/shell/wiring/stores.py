@@ -16,6 +16,7 @@ from mintscope.edges.storage.folder import (
     OTHERS,
     PEPPER_FILE,
     ROOTS_FILE,
+    WEBHOOKS_FILE,
     keep_roots,
     load_pepper,
     load_roots,
@@ -52,6 +53,11 @@ def market_place(config: Config) -> Place:
 def money_place(config: Config) -> Place:
     """Return where credits, payments and accounts are kept."""
     return _place(config, MONEY_FILE)
+
+
+def webhooks_place(config: Config) -> Place:
+    """Return where webhooks wait, and how they were told."""
+    return _place(config, WEBHOOKS_FILE)
 
 
 def _place(config: Config, file_name: str) -> Place:

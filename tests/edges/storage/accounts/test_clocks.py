@@ -19,7 +19,7 @@ from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.core.accounts.mail.outbox import Outbox
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.deliveries import Deliveries
+from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended, Turn
 from mintscope.core.accounts.signals.signal import Signal, SignalRule
 from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.signals.writing import SignalWriter
@@ -28,8 +28,9 @@ from mintscope.core.accounts.user import NewUser, UserKind
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import SignalKind
 from mintscope.edges.storage.database import AccessAtOnce
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.connection import PostgresDatabase, WriteLock
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
 from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
 from support.scenes.postgres import dsn_in
 from support.scenes.stores import PEPPER
@@ -55,6 +56,7 @@ class OffClock(SystemClock):
 @dataclass
 class Machine:
     store: AccountStore
+    queue: SqlWebhookQueue
     clock: OffClock
 
     async def email(self) -> EmailId:
@@ -70,13 +72,18 @@ class Machine:
     def signals(self) -> Signals:
         secrets = AccountSecrets.derive(PEPPER)
         return Signals(
-            store=self.store, secrets=secrets, clock=self.clock, entropy=Random(1).randbytes
+            store=self.store,
+            queue=self.queue,
+            secrets=secrets,
+            clock=self.clock,
+            entropy=Random(1).randbytes,
         )
 
     def deliveries(self) -> Deliveries:
         """Deliveries that ask a moment later: for them, what is due at once surely is."""
         return Deliveries(
             store=self.store,
+            queue=self.queue,
             secrets=AccountSecrets.derive(PEPPER),
             clock=OffClock(self.clock.off_ms + NEAR_MS),
             retry_ms_max=DAY_MS,
@@ -103,7 +110,11 @@ async def machines(tmp_path: Path) -> AsyncIterator[list[Machine]]:
             reading = AccessAtOnce(PostgresDatabase(dsn, now_ms=clock.now))
             connections = AccountConnections(PostgresDatabase(dsn, now_ms=clock.now), reading)
             stack.push_async_callback(connections.close)
-            machines.append(Machine(SqlAccountStore(connections), clock))
+            writing = PostgresDatabase(dsn, WriteLock.WEBHOOKS, now_ms=clock.now)
+            reading = AccessAtOnce(PostgresDatabase(dsn, now_ms=clock.now))
+            queue = SqlWebhookQueue(AccountConnections(writing, reading))
+            stack.push_async_callback(queue.close)
+            machines.append(Machine(SqlAccountStore(connections), queue, clock))
         yield machines
 
 
@@ -129,11 +140,15 @@ async def test_each_webhook_is_leased_once_and_at_once(machines: list[Machine]) 
         for takers in permutations(machines):
             tested = await machine.signals().test(signal.user_id, signal.signal_id)
             assert tested is not None
+            for taker in takers:
+                await taker.deliveries().take_in()
             leased = [await taker.deliveries().lease([]) for taker in takers]
-            assert [len(webhooks) for webhooks in leased] == [1, 0, 0]
-            sent_at_ms = int(leased[0][0].headers["webhook-timestamp"]) * SECOND_MS
+            assert [len(turns) for turns in leased] == [1, 0, 0]
+            (webhook,) = leased[0][0].webhooks
+            sent_at_ms = int(webhook.headers["webhook-timestamp"]) * SECOND_MS
             assert -PATIENCE_MS < sent_at_ms - HERE.now() <= 2 * NEAR_MS
-            await takers[0].deliveries().delivered(tested.firing_id, 1)
+            ended = Ended(leased[0][0], [Attempt(tested)])
+            assert await takers[0].deliveries().note([ended]) == []
 
 
 async def test_a_webhook_that_failed_is_due_again_in_ten_seconds(machines: list[Machine]) -> None:
@@ -141,7 +156,9 @@ async def test_a_webhook_that_failed_is_due_again_in_ten_seconds(machines: list[
     for machine in machines:
         tested = await machine.signals().test(signal.user_id, signal.signal_id)
         assert tested is not None
-        await machine.deliveries().failed(tested, "no", is_gone=False)
+        await machine.deliveries().take_in()
+        turn = Turn(signal.signal_id, signal.user_id, 0, [])
+        await machine.deliveries().note([Ended(turn, [Attempt(tested, "no")])])
         kept = await machine.signals().firings(signal.user_id, signal.signal_id, None, 1)
         assert kept is not None
         assert kept[0].due_at is not None

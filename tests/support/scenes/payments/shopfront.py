@@ -17,6 +17,7 @@ from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.limits import Limit, MemoryLimits
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.shell.wiring.stores import Money
@@ -151,11 +152,17 @@ class Shopfront:
 
 @asynccontextmanager
 async def shopfront(
-    folder: Path, *, served: bool = True, takes_usdc: bool = False, **parts: Any
+    folder: Path,
+    *,
+    served: bool = True,
+    takes_usdc: bool = False,
+    trials_max: int | None = None,
+    **parts: Any,
 ) -> AsyncIterator[Shopfront]:
     """Open the pages that sell, on the loopback address unless not *served*.
 
-    parts    sections of the configuration
+    trials_max   payments in a minute that may fail; None: as many as there are
+    parts        sections of the configuration
     """
     async with world_at(folder) as world:
         also = [world.usdc_terms] if takes_usdc else []
@@ -163,7 +170,12 @@ async def shopfront(
 
         def merchant_of(money: Money) -> Merchant:
             world.secrets = Secrets.derive(money.pepper)
-            facilitator = world.facilitator(secrets=world.secrets, also=also)
+            trials = None
+            if trials_max is not None:
+                trials = MemoryLimits(world.clock).limiter(
+                    Limit(name="trials", count=trials_max, window_s=60)
+                )
+            facilitator = world.facilitator(secrets=world.secrets, also=also, trials=trials)
             return Merchant(
                 facilitator=facilitator,
                 payment_tokens=payment_tokens(facilitator, [price, usdc_price]),

@@ -108,7 +108,7 @@ def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -
             alerts += 1
         elif signal.webhook_at is not None and signal.webhook_at >= since:
             rows.signals.update(signal.signal_id, webhook_url=None)
-            rows.webhooks.give_up(signal.signal_id, at, TAKEN_BACK)
+            rows.firings.give_up(signal.signal_id, at, TAKEN_BACK)
             webhooks += signal.rule.webhook_url is not None
     if alerts or webhooks:
         rows.turn.touch()

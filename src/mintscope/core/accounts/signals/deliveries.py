@@ -9,38 +9,83 @@ from typing import Final, NamedTuple
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import UnixMs
-from mintscope.base.time import HOUR_MS, MINUTE_MS, SECOND_MS
+from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from mintscope.core.accounts.mail.email import EmailKind, tell_owner
 from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.signal import (
+from mintscope.core.accounts.signals.queue import (
+    DueSignal,
     DueWanted,
-    Firing,
-    FiringId,
-    Queue,
-    Signal,
-    SignalId,
+    NewWebhook,
+    QueueLength,
+    QueueRows,
+    QueueView,
+    Told,
+    WebhookQueue,
 )
+from mintscope.core.accounts.signals.signal import Firing, FiringId, Signal, SignalId
 from mintscope.core.accounts.signals.webhook import message_of, signed
 from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import UserId
 
 LEASE_MS: Final = MINUTE_MS
-AT_ONCE: Final = 128  # that one process sends
+AT_ONCE: Final = 128  # webhooks that one process sends
 FAILING_AT_ONCE: Final = 32  # of those, of signals whose webhooks fail
 OF_EACH_AT_ONCE: Final = 4  # of one signal; the next when all of them have ended
+TAKEN_IN_AT_ONCE: Final = 250  # read on the event loop: some milliseconds
+PARTS_MAX: Final = 20  # of that size, at one look
+WAITING_MAX: Final = 1_000
+KEPT_MAX: Final = 1_000
+KEEP_MS: Final = 30 * DAY_MS
 RETRY_MS_MIN: Final = 10 * SECOND_MS
 RETRY_MS_MAX: Final = 2 * HOUR_MS
 NO_WEBHOOK: Final = "there is no webhook any more"
 DISABLED: Final = "its webhook was disabled"
+TOO_LATE: Final = "it was not sent in time"
+NOT_KEPT: Final = "newer ones took its place"
 
 
 class DueWebhook(NamedTuple):
-    """A webhook that is to be sent now; *is_failing*: others of its signal have failed."""
+    """A webhook that is to be sent now."""
 
     firing: Firing
-    is_failing: bool
     url: str
     headers: dict[str, str]
     body: bytes
+
+
+class Turn(NamedTuple):
+    """What is sent for one signal at once; *failures*: how often in a row it was not accepted."""
+
+    signal_id: SignalId
+    user_id: UserId
+    failures: int
+    webhooks: Sequence[DueWebhook]
+
+
+class Attempt(NamedTuple):
+    """What came of a webhook.
+
+    reason         why it was not accepted; None: it was, or was not sent
+    is_gone        the receiver wants no more of them
+    retry_after_s  it was not sent, for its receiver or its account has had enough; None: it was
+    """
+
+    firing: Firing
+    reason: str | None = None
+    is_gone: bool = False
+    retry_after_s: int | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was sent and not accepted."""
+        return self.reason is not None
+
+
+class Ended(NamedTuple):
+    """A turn, and what came of each of its webhooks."""
+
+    turn: Turn
+    attempts: Sequence[Attempt]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,78 +94,140 @@ class Deliveries:
 
     retry_ms_max   after this long a webhook is disabled
     lease_ms       after this long another process may send what was leased
+    waiting_max    webhooks of one signal that wait; kept_max: that are over
     Raises ServiceUnavailable from every verb.
     """
 
     store: AccountStore
+    queue: WebhookQueue
     secrets: AccountSecrets
     clock: Clock
     retry_ms_max: int
     lease_ms: int = LEASE_MS
+    waiting_max: int = WAITING_MAX
+    kept_max: int = KEPT_MAX
 
-    async def lease(self, sending: Collection[DueWebhook]) -> Sequence[DueWebhook]:
+    async def take_in(self) -> int:
+        """Take in what has fired since the last look; return how many were dropped for it.
+
+        Of what is taken in first, after an older version or without the file that it was kept in,
+        what fired too long ago is not sent any more.
+        """
+        since = await self.queue.read(lambda queue: queue.taken_until())
+        if since is None:
+            first = await self.store.read(lambda rows: rows.fired.first_waiting())
+            since = FiringId(first - 1)
+        dropped = 0
+        for _ in range(PARTS_MAX):
+            fired = await self._fired(since)
+            if fired:
+                since = fired[-1].firing_id
+                dropped += await self._take_in(since, fired)
+            if len(fired) < TAKEN_IN_AT_ONCE:
+                break
+        return dropped
+
+    async def lease(self, sending: Collection[Turn]) -> Sequence[Turn]:
         """Lease what can be sent beside *sending*: some of each signal, whatever others are up to.
 
         A signal whose webhooks fail takes places only of those kept for such signals.
         """
-        now, room = self.clock.now(), AT_ONCE - len(sending)
-        if room <= 0 or not await self.store.read(lambda rows: rows.webhooks.is_due(now)):
-            return []  # asked twice a second: the locks of others are left alone
-        failing = FAILING_AT_ONCE - sum(webhook.is_failing for webhook in sending)
-        without = {webhook.firing.fired.signal_id for webhook in sending}
-        return await self.store.claim(
-            lambda rows: self._lease(rows, now, {False: room, True: failing}, without)
-        )
+        now, room = self.clock.now(), AT_ONCE - _count(sending)
+        if room <= 0 or not await self.queue.read(lambda queue: queue.is_due(now)):
+            return []  # asked several times a second: the locks of others are left alone
+        failing = FAILING_AT_ONCE - _count([turn for turn in sending if turn.failures])
+        without = {turn.signal_id for turn in sending}
 
-    async def delivered(self, firing_id: FiringId, attempts: int) -> None:
-        """Note that a webhook was accepted at that attempt."""
+        def claim(rows: QueueRows, queue: QueueView) -> tuple[UnixMs, Sequence[DueSignal]]:
+            until = UnixMs(now + self.lease_ms)
+            found = rows.claim(now, until, DueWanted(room, OF_EACH_AT_ONCE, without))
+            left = min(failing, room - sum(len(each.webhooks) for each in found))
+            more = rows.claim(now, until, DueWanted(left, 1, without, is_failing=True))
+            return queue.time(now), [*found, *more]
+
+        signed_at, due = await self.queue.transact(claim)  # receivers refuse what is minutes off
+        over: dict[FiringId, Told] = {}
+        turns = await self.store.read(
+            lambda rows: [self._turn(rows, each, signed_at, over) for each in due]
+        )
+        lost = [each for each, turn in zip(due, turns, strict=True) if turn is None]
+        if lost or over:
+            await self.queue.transact(lambda rows, _: _let_go(rows, lost, over, now))
+        return [turn for turn in turns if turn is not None]
+
+    async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
+        """Note what came of turns, all at once; return those that were the last of a signal."""
         now = self.clock.now()
-        await self.store.transact(
-            lambda rows: rows.firings.update(
-                firing_id, delivered_at=now, attempts=attempts, reason=None
-            )
-        )
+        last = [each for each in ended if self._is_over(each, now)]
+        if last:  # first, for it is done again where the rest is not noted
+            await self.store.transact(lambda rows: _disable(rows, last, now))
+        over = {each.turn.signal_id for each in last}
+        await self.queue.transact(lambda rows, _: self._note(rows, ended, over, now))
+        return last
 
-    async def failed(self, firing: Firing, reason: str, *, is_gone: bool) -> bool:
-        """Note why it was not accepted; say whether that was the last attempt.
-
-        is_gone   the receiver wants no more of them
-        """
-        now = self.clock.now()
-        again_at = None if is_gone else self._retry_at(firing, now)
-        return await self.store.transact(
-            lambda rows: _note_failure(rows, firing, reason, again_at, now)
-        )
-
-    async def queue(self) -> Queue:
+    async def length(self) -> QueueLength:
         """Return how many wait."""
-        return await self.store.read(lambda rows: rows.webhooks.queue())
+        return await self.queue.read(lambda queue: queue.length())
 
-    def _lease(
-        self,
-        rows: AccountRows,
-        now: UnixMs,
-        most: Mapping[bool, int],
-        without: Collection[SignalId],
-    ) -> Sequence[DueWebhook]:
-        """Lease of the signals that do not fail, then of those that do, so many at most."""
-        webhooks: list[DueWebhook] = []
-        signed_at = rows.webhooks.time(now)  # receivers refuse what is minutes off
-        for is_failing in (False, True):
-            count = min(most[is_failing], most[False] - len(webhooks))
-            wanted = DueWanted(
-                count=count, of_each=OF_EACH_AT_ONCE, without=without, are_failing=is_failing
-            )
-            for firing in rows.webhooks.claim(now, wanted) if count > 0 else ():
-                signal = rows.signals.get(firing.fired.signal_id)
-                if signal is None or signal.rule.webhook_url is None:
-                    rows.firings.update(firing.firing_id, given_up_at=now, reason=NO_WEBHOOK)
-                    continue
-                rows.firings.update(firing.firing_id, due_at=UnixMs(now + self.lease_ms))
-                headers, body = self._message(signal, firing, signed_at)
-                url = signal.rule.webhook_url
-                webhooks.append(DueWebhook(firing, is_failing, url, headers, body))
-        return webhooks
+    async def sweep(self) -> None:
+        """Forget what was sent long ago, and what is no longer kept of a signal."""
+        before = UnixMs(self.clock.now() - KEEP_MS)
+        numbers = await self.queue.read(lambda queue: queue.signals())
+        deleted = await self.store.read(lambda rows: rows.fired.deleted(numbers))
+        await self.queue.transact(lambda rows, _: rows.purge(before, self.kept_max, deleted))
+
+    async def _fired(self, since: FiringId) -> Sequence[Firing]:
+        return await self.store.read(lambda rows: rows.fired.since(since, TAKEN_IN_AT_ONCE))
+
+    async def _take_in(self, until: FiringId, fired: Sequence[Firing]) -> int:
+        now = self.clock.now()
+        new = [self._new(each, now) for each in fired if _waits(each)]
+        return await self.queue.transact(
+            lambda rows, _: _take_in(rows, until, new, now, self.waiting_max)
+        )
+
+    def _new(self, firing: Firing, now: UnixMs) -> NewWebhook:
+        fired = firing.fired
+        is_late = now > fired.fired_at + self.retry_ms_max
+        return NewWebhook(
+            firing_id=firing.firing_id,
+            signal_id=fired.signal_id,
+            fired_at=fired.fired_at,
+            attempts=firing.attempts,
+            given_up_at=now if is_late else None,
+            reason=TOO_LATE if is_late else None,
+        )
+
+    def _turn(
+        self, rows: AccountRows, due: DueSignal, signed_at: UnixMs, over: dict[FiringId, Told]
+    ) -> Turn | None:
+        """Return what is sent for a signal; None: it was deleted, or has no webhook any more.
+
+        over   takes what is not sent: it is no longer kept, its account was taken back, or a
+               process of the version before has sent it
+        """
+        signal = rows.signals.get(due.signal_id)
+        if signal is None or signal.rule.webhook_url is None:
+            return None
+        webhooks = []
+        for waiting in due.webhooks:
+            firing = rows.fired.get(waiting.firing_id)
+            if firing is None:
+                over[waiting.firing_id] = Told(None, waiting.attempts, None, signed_at, NOT_KEPT)
+                continue
+            if _is_done(firing):
+                over[waiting.firing_id] = Told(
+                    due_at=None,
+                    attempts=max(waiting.attempts, firing.attempts),
+                    delivered_at=firing.delivered_at,
+                    given_up_at=firing.given_up_at,
+                    reason=firing.reason,
+                )
+                continue
+            sent = firing.after(waiting.attempts)
+            headers, body = self._message(signal, sent, signed_at)
+            webhooks.append(DueWebhook(sent, signal.rule.webhook_url, headers, body))
+        return Turn(due.signal_id, signal.user_id, due.failures, webhooks)
 
     def _message(self, signal: Signal, firing: Firing, now: UnixMs) -> tuple[dict[str, str], bytes]:
         nonces = [signal.nonce]
@@ -131,31 +238,90 @@ class Deliveries:
         keys = [self.secrets.webhook_secret(nonce) for nonce in nonces]
         return signed(firing.firing_id, now, body, keys), body
 
-    def _retry_at(self, firing: Firing, now: UnixMs) -> UnixMs | None:
-        """Return when to try again: later and later, the last time when *retry_ms_max* is over."""
-        end = firing.fired.fired_at + self.retry_ms_max
-        if now >= end:
-            return None
-        pause_ms = min(RETRY_MS_MIN << min(firing.attempts, 16), RETRY_MS_MAX)
-        return UnixMs(min(now + pause_ms, end))
+    def _is_over(self, ended: Ended, now: UnixMs) -> bool:
+        return any(
+            each.has_failed and (each.is_gone or now >= self._end(each.firing))
+            for each in ended.attempts
+        )
+
+    def _note(
+        self, rows: QueueRows, ended: Sequence[Ended], over: Collection[SignalId], now: UnixMs
+    ) -> None:
+        for turn, attempts in ended:
+            is_over = turn.signal_id in over
+            rows.note(
+                {
+                    each.firing.firing_id: Told(
+                        due_at=None,
+                        attempts=each.firing.attempts + 1,
+                        delivered_at=None if each.has_failed else now,
+                        given_up_at=now if each.has_failed and is_over else None,
+                        reason=each.reason,
+                    )
+                    for each in attempts
+                    if each.retry_after_s is None
+                }
+            )
+            if is_over:
+                rows.give_up(turn.signal_id, now, DISABLED)
+            else:
+                rows.schedule(turn.signal_id, *self._next(turn, attempts, now))
+
+    def _next(self, turn: Turn, attempts: Sequence[Attempt], now: UnixMs) -> tuple[int, UnixMs]:
+        """Return how often in a row it has failed, and when it is tried again.
+
+        Later and later, the last time when *retry_ms_max* is over for what waits longest.
+        """
+        failed = [each.firing for each in attempts if each.has_failed]
+        rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]
+        if failed:
+            pause_ms = min(RETRY_MS_MIN << min(turn.failures, 16), RETRY_MS_MAX)
+            end = min(self._end(firing) for firing in failed)
+            return turn.failures + 1, UnixMs(min(now + pause_ms, end))
+        failures = turn.failures if len(rests_s) == len(attempts) else 0
+        return failures, UnixMs(now + max(rests_s, default=0) * SECOND_MS)
+
+    def _end(self, firing: Firing) -> UnixMs:
+        return UnixMs(firing.fired.fired_at + self.retry_ms_max)
 
 
-def _note_failure(
-    rows: AccountRows, firing: Firing, reason: str, again_at: UnixMs | None, now: UnixMs
-) -> bool:
-    signal = rows.signals.get(firing.fired.signal_id)
-    if signal is None:
-        return False  # it was deleted meanwhile
-    rows.firings.update(firing.firing_id, attempts=firing.attempts + 1, reason=reason)
-    if again_at is not None:
-        rows.firings.update(firing.firing_id, due_at=again_at)
-        return False
-    rows.firings.update(firing.firing_id, given_up_at=now)
-    rows.webhooks.give_up(signal.signal_id, now, DISABLED)
-    if signal.webhook_failed_at is None:
+def _waits(firing: Firing) -> bool:
+    return firing.due_at is not None and not _is_done(firing)
+
+
+def _is_done(firing: Firing) -> bool:
+    """Whether the money file itself says that no webhook of *firing* is to be sent."""
+    return firing.delivered_at is not None or firing.given_up_at is not None
+
+
+def _count(turns: Collection[Turn]) -> int:
+    return sum(len(turn.webhooks) for turn in turns)
+
+
+def _take_in(
+    rows: QueueRows, until: FiringId, new: Sequence[NewWebhook], now: UnixMs, waiting_max: int
+) -> int:
+    rows.take_in(until, new, now)
+    reason = f"{waiting_max:,} others waited"
+    return rows.drop_oldest({each.signal_id for each in new}, waiting_max, now, reason)
+
+
+def _let_go(
+    rows: QueueRows, lost: Sequence[DueSignal], over: Mapping[FiringId, Told], now: UnixMs
+) -> None:
+    rows.note(over)
+    for each in lost:
+        rows.give_up(each.signal_id, now, NO_WEBHOOK)
+
+
+def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
+    """Send nothing more for these signals, and tell their owners."""
+    for each in last:
+        signal = rows.signals.get(each.turn.signal_id)
+        if signal is None or signal.webhook_failed_at is not None:
+            continue  # it was deleted meanwhile, or that was noted before
         rows.signals.update(signal.signal_id, webhook_failed_at=now)
         kept = rows.users.get(signal.user_id)
         if kept is not None:
             facts = {"signal": str(signal.signal_id)}
             tell_owner(rows.emails, kept.user, EmailKind.WEBHOOK_DISABLED, facts, now)
-    return True

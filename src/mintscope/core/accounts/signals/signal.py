@@ -1,7 +1,7 @@
 """Signals: the alert rules that users have made, and what fired."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import NamedTuple, NewType, Protocol, TypedDict, Unpack
 
@@ -156,7 +156,7 @@ class NewFiring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
-    """What happened, and how it was told by webhook.
+    """What happened, and how it was told by webhook: as the queue knows it, once it does.
 
     due_at        when it is sent, or was to be; None: by no webhook
     attempts      how often it was sent
@@ -172,41 +172,9 @@ class Firing:
     given_up_at: UnixMs | None
     reason: str | None
 
-
-class Queue(NamedTuple):
-    """Firings whose webhooks wait to be sent.
-
-    oldest   when the first of them fired; None: none waits
-    """
-
-    waiting: int
-    oldest: UnixMs | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueWanted:
-    """Which webhooks a process can send now.
-
-    count        of them, at most
-    of_each      of one signal, at most
-    without      signals of which it sends some already
-    are_failing  of the signals with a webhook that failed and waits; False: of all others
-    """
-
-    count: int
-    of_each: int
-    without: Collection[SignalId] = ()
-    are_failing: bool = False
-
-
-class FiringChanges(TypedDict, total=False):
-    """The columns of a firing that may change."""
-
-    due_at: UnixMs
-    attempts: int
-    delivered_at: UnixMs
-    given_up_at: UnixMs
-    reason: str | None
+    def after(self, attempts: int) -> "Firing":
+        """Return it as it is after so many attempts."""
+        return replace(self, attempts=attempts)
 
 
 class Crowd(NamedTuple):
@@ -270,46 +238,35 @@ class FiringRows(Protocol):
     def insert_many(self, firings: Sequence[tuple[NewFiring, UnixMs | None]]) -> None:
         """Add firings, each with its *due_at*, in that order."""
 
-    def update(self, firing_id: FiringId, /, **changes: Unpack[FiringChanges]) -> None:
-        """Change columns of a firing."""
-
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int
     ) -> Sequence[Firing]:
         """Return up to *limit* firings, newest first, that are older than *before*."""
 
+    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
+        """Let no webhook be sent of what a signal has fired, wherever it waits."""
+
     def purge(self, before: UnixMs) -> None:
-        """Delete what fired before then and does not wait."""
+        """Delete what fired before then."""
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
         """Delete all but the newest *kept_max* firings of each of the next signals behind *after*.
 
-        Firings whose webhooks wait stay.  Return the last of these signals; None: there are none.
+        Return the last of these signals; None: there are none.
         """
 
 
-class WebhookRows(Protocol):
-    """Firings whose webhooks wait, inside one transaction."""
+class FiredRows(Protocol):
+    """What fired, as the queue of webhooks takes it in, inside one transaction."""
 
-    def is_due(self, now: UnixMs) -> bool:
-        """Say whether any may be sent now."""
+    def get(self, firing_id: FiringId, /) -> Firing | None:
+        """Return a firing."""
 
-    def time(self, now: UnixMs) -> UnixMs:
-        """Return what the clock says that all processes share, when ours says *now*."""
+    def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of all signals, oldest first, behind *firing_id*."""
 
-    def claim(self, now: UnixMs, wanted: DueWanted) -> Sequence[Firing]:
-        """Return those of *wanted* that are due, and keep other transactions from them."""
+    def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
+        """Return those of *numbers* that no signal has."""
 
-    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Let no further attempt be made of any of a signal."""
-
-    def drop_oldest(
-        self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
-    ) -> int:
-        """Give up what waits of each of these signals beyond *waiting_max*; return how many.
-
-        The oldest go, save the very first: it tells for how long nothing was accepted.
-        """
-
-    def queue(self) -> Queue:
-        """Return how many wait."""
+    def first_waiting(self) -> FiringId:
+        """Return the first whose webhook no version noted as over; the next if there is none."""

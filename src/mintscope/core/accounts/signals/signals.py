@@ -1,17 +1,20 @@
 """Signals of users at work: made, changed, deleted, tried out, read."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.credentials import CredentialHash
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit
 from mintscope.base.primitives import Slot, UnixMs, UnixS
 from mintscope.base.time import DAY_MS, HOUR_S
 from mintscope.core.accounts.holdings.made import MadeThing, asked_for
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.signals.checks import flaw_of
+from mintscope.core.accounts.signals.queue import Told, WebhookQueue
 from mintscope.core.accounts.signals.signal import (
     Firing,
     FiringId,
@@ -55,6 +58,7 @@ class Signals:
     """The signals of all users; each verb is one transaction.
 
     entropy    returns so many bytes from a cryptographic generator
+    queue      knows how firings were told by webhook; None: by none
     Raises ServiceUnavailable from every verb, nothing being done.
     """
 
@@ -63,6 +67,7 @@ class Signals:
     clock: Clock
     entropy: Callable[[int], bytes]
     bounds: SignalBounds = SignalBounds()
+    queue: WebhookQueue | None = None
 
     def flaw(self, asked: SignalRule) -> str | None:
         """Return what is wrong with *asked*, for people and programs; None if nothing is."""
@@ -99,12 +104,16 @@ class Signals:
         """Let a signal ask for what *edit* makes of it, which has no flaw.
 
         If something of what is evaluated changes, it begins anew: the next report fires nothing.
-        A webhook that was disabled is tried again where *edit* names one or makes it active.
+        A webhook that was disabled is tried again where *edit* names one or makes it active; what
+        waits is tried at once if it has another address.
         """
         now = self.clock.now()
-        return await self.store.transact(
+        changed = await self.store.transact(
             lambda rows: self._change(rows, user_id, signal_id, edit, now)
         )
+        if isinstance(changed, Signal) and changed.webhook_at == now:
+            await self._try_now(signal_id, now)
+        return changed
 
     async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Signal] | None:
         """Delete a signal and what it fired; return those that are left, None: it was not there."""
@@ -116,11 +125,14 @@ class Signals:
         return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
-        """Tell the owner of a signal how it is told when it fires.  None: it is not there."""
+        """Send the owner of a signal what is sent when it fires.  None: it is not there."""
         now, emails_max = self.clock.now(), self.bounds.emails_day_max
-        return await self.store.transact(
+        tested = await self.store.transact(
             lambda rows: _test(rows, user_id, signal_id, now, emails_max)
         )
+        if tested is not None and tested.due_at is not None:
+            await self._try_now(signal_id, now)
+        return tested
 
     async def firings(
         self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
@@ -132,7 +144,21 @@ class Signals:
                 return None
             return rows.firings.of_signal(signal_id, before, limit)
 
-        return await self.store.read(read)
+        found = await self.store.read(read)
+        if not found or self.queue is None:
+            return found
+        numbers = [each.firing_id for each in found]
+        told = await self.queue.read(lambda queue: queue.told(numbers))
+        return [
+            each if each.firing_id not in told else _as_told(each, told[each.firing_id])
+            for each in found
+        ]
+
+    async def _try_now(self, signal_id: SignalId, now: UnixMs) -> None:
+        """End the rest of a signal whose webhooks have failed, so that its owner sees it work."""
+        if self.queue is not None:
+            with suppress(ServiceUnavailable):  # then it is tried when its rest is over
+                await self.queue.transact(lambda rows, _: rows.schedule(signal_id, 0, now))
 
     def _make(  # noqa: PLR0913, PLR0917 - one argument for each fact
         self,
@@ -211,6 +237,20 @@ class Signals:
             return SignalDenied.TOO_MANY_OF_ALL
         has_room = crowd.has_mint or crowd.mints < self.bounds.mints_max
         return None if has_room else SignalDenied.TOO_MANY_MINTS
+
+
+def _as_told(firing: Firing, told: Told) -> Firing:
+    """Return *firing* as the queue knows it, unless it was given up here and still waits there."""
+    if firing.given_up_at is not None and told.delivered_at is None and told.given_up_at is None:
+        return replace(firing, attempts=told.attempts)
+    return replace(
+        firing,
+        due_at=told.due_at or firing.due_at,
+        attempts=told.attempts,
+        delivered_at=told.delivered_at,
+        given_up_at=told.given_up_at,
+        reason=told.reason,
+    )
 
 
 def _find(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Signal | None:

@@ -18,7 +18,6 @@ from mintscope.core.market.signals.tracks import pack
 
 LEASE_MS: Final = 10 * SECOND_MS
 LEASE_MS_MAX: Final = 5 * MINUTE_MS
-WAITING_MAX: Final = 1_000
 COMPARED_AT_ONCE: Final = 1_000  # signals, by their revisions: a millisecond
 READ_AT_ONCE: Final = 200  # signals: some milliseconds
 
@@ -53,7 +52,6 @@ class SignalWriter:
 
     holder           names this process
     emails_day_max   to one user
-    waiting_max      webhooks of one signal that wait
     lease_ms         after so long without a word from it, another process takes over
     Raises ServiceUnavailable from every verb.
     """
@@ -62,7 +60,6 @@ class SignalWriter:
     clock: Clock
     holder: bytes
     emails_day_max: int
-    waiting_max: int = WAITING_MAX
     lease_ms: int = LEASE_MS
 
     async def take(self) -> SignalStanding | None:
@@ -100,11 +97,8 @@ class SignalWriter:
         """Return what mints can be begun from."""
         return await self.store.read(lambda rows: rows.turn.bases())
 
-    async def write(self, packed: PackedOutcome) -> int | None:
-        """Write down what was packed, all or nothing; None: it does not begin where we stand.
-
-        Return how many webhooks were dropped, because more than *waiting_max* of a signal waited.
-        """
+    async def write(self, packed: PackedOutcome) -> bool:
+        """Write down what was packed, all or nothing; False: it does not begin where we stand."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: self._write(rows, packed, now))
 
@@ -119,22 +113,20 @@ class SignalWriter:
         if rows.turn.standing().holder == self.holder:
             rows.turn.hold(self.holder, UnixMs(0))
 
-    def _write(self, rows: AccountRows, packed: PackedOutcome, now: UnixMs) -> int | None:
+    def _write(self, rows: AccountRows, packed: PackedOutcome, now: UnixMs) -> bool:
         standing, outcome = rows.turn.standing(), packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
-            return None
+            return False
         rows.active.keep_states(packed.states)
-        dropped = self._tell(rows, outcome, now) if outcome.fired else 0
+        if outcome.fired:
+            self._tell(rows, outcome, now)
         rows.turn.drop_bases(outcome.dropped)
         rows.turn.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
         rows.turn.advance(outcome.seq)
-        return dropped
+        return True
 
-    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs) -> int:
-        """Note what fired, to be sent where owners want it; of no signal changed meanwhile.
-
-        Return how many webhooks were dropped for it.
-        """
+    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs) -> None:
+        """Note what fired, to be sent where owners want it; of no signal changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired}
         unchanged = {
             signal.signal_id: signal
@@ -155,9 +147,6 @@ class SignalWriter:
         for signal, firing in told:
             if signal.rule.by_email:
                 tell_by_email(rows, signal, firing, now, self.emails_day_max)
-        sent = {signal.signal_id for signal, _ in told if signal.sends_webhooks}
-        reason = f"{self.waiting_max:,} others waited"
-        return rows.webhooks.drop_oldest(sent, self.waiting_max, now, reason)
 
 
 def _is_held(standing: SignalStanding, now: UnixMs) -> bool:

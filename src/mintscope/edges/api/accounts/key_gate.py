@@ -16,6 +16,7 @@ from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.request import Request
+from mintscope.edges.server.write_budget import WriteBudget
 
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_live_<80 hex>"
 NOT_A_BEARER: Final = "expected Authorization: Bearer svc_live_<80 hex>; it holds no such value"
@@ -32,8 +33,16 @@ CREDITS_ONLY: Final = (
 class KeyGate:
     """Turns a request into the holder of an API key, within the key's limit."""
 
-    def __init__(self, *, keys: ApiKeys, limit: Limit, limits: AddressLimits) -> None:
+    def __init__(
+        self,
+        *,
+        keys: ApiKeys,
+        limit: Limit,
+        limits: AddressLimits,
+        writes: WriteBudget | None = None,
+    ) -> None:
         self._keys = keys
+        self._writes = writes or WriteBudget(limits.limits)
         self._rate_limit = limits.by_account(limit)
         self._address_limit = limits.of(limit)
         self._addresses = limits.addresses
@@ -58,10 +67,15 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, scope: Scope) -> Holder:
-        """Return who calls, if their key has *scope*.  Raises InsufficientScope, and as `admit`."""
+        """Return who calls, if their key has *scope*, and their account may write still.
+
+        Raises InsufficientScope, and as `admit`
+        """
         holder = await self.admit(request)
         if not holder.has(scope):
             raise InsufficientScope(scope=scope)
+        if scope.is_write and scope is not Scope.TRADE_WRITE:
+            await self._writes.spend(holder.key.user_id, "key")
         return holder
 
 

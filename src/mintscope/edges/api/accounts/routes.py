@@ -22,6 +22,7 @@ from mintscope.edges.api.accounts.limits import ExchangeLimit
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
 from mintscope.edges.server.rate_limit import AddressLimits
+from mintscope.edges.server.write_budget import WRITES, WRITES_OF_ALL, WriteBudget
 
 EVERY_ROUTE: Final = (
     ErrorCode.VALIDATION_ERROR,
@@ -50,13 +51,20 @@ class AccountParts:
     exchange_limit: Limit = EXCHANGE
     limit: Limit = ACCOUNTS
     key_limit: Limit = KEY
+    writes: Limit = WRITES
+    writes_of_all: Limit = WRITES_OF_ALL
+
+    def gate(self, limits: AddressLimits) -> KeyGate:
+        """Return who lets the holders of API keys in."""
+        budget = WriteBudget(limits.limits, of_account=self.writes, of_all=self.writes_of_all)
+        return KeyGate(keys=self.keys, limit=self.key_limit, limits=limits, writes=budget)
 
 
 def account_operations(
     parts: AccountParts, *, limits: AddressLimits, clock: Clock
 ) -> Sequence[Operation]:
     """Return the operations under /api, and /v1/me."""
-    gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits)
+    gate = parts.gate(limits)
     accounts = AccountRoutes(
         signup=parts.signup,
         exchange=parts.exchange,

@@ -213,10 +213,13 @@ class RotateRoutes:
 async def _adopt_lost(merchant: Merchant, claim: Claim) -> None:
     """Look on chain for a purchase that is not known: a restored store may have lost it.
 
+    Any wallet can claim any signature, so such looks count as payments that fail do.
     Raises PaymentUnavailable.
     """
     if await merchant.rotations.find_purchase(claim.purchase) is not None:
         return
+    if not await merchant.facilitator.may_try():
+        raise PaymentUnavailable(NOT_LOOKED)
     try:
         found = await merchant.adopter.adopt(claim.purchase, by=SERVICE, payer=claim.wallet)
     except ChainUnavailable as trouble:

@@ -5,7 +5,6 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.routes import AccountParts
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.groups import texts, wire
@@ -21,7 +20,7 @@ def group_operations(
     parts: AccountParts, *, limits: AddressLimits, clock: Clock
 ) -> Sequence[Operation]:
     """Return the operations under /v1/groups."""
-    gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits)
+    gate = parts.gate(limits)
     groups = GroupRoutes(gate=gate, watchlists=parts.watchlists, clock=clock)
     return [*_of_lists(groups), *_of_mints(groups)]
 

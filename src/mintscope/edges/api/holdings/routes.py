@@ -8,7 +8,6 @@ from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
 from mintscope.base.limits import Limit
 from mintscope.core.credits.ledger import CreditLedger
-from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.routes import AccountParts
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.holdings import texts, wire
@@ -38,7 +37,7 @@ def holding_operations(
     rotation_limit: Limit,
 ) -> Sequence[Operation]:
     """Return the operations under /v1/account; a withdrawal makes a token as a rotation does."""
-    gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits)
+    gate = parts.gate(limits)
     withdrawals = limits.by_account(replace(rotation_limit, name="withdrawals"))
     held = AccountCreditRoutes(
         gate=gate, ledger=ledger, credits=parts.credits, withdrawals=withdrawals, clock=clock

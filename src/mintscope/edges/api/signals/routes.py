@@ -6,7 +6,6 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ErrorCode
 from mintscope.core.accounts.signals.signals import TESTS
-from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.routes import AccountParts
 from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.holdings.routes import EVERY_ROUTE, KEY, WITH_BODY
@@ -28,7 +27,7 @@ def signal_operations(
 ) -> Sequence[Operation]:
     """Return the operations under /v1/signals."""
     signals = SignalRoutes(
-        gate=KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits),
+        gate=parts.gate(limits),
         signals=parts.signals,
         tests=limits.by_account(TESTS),
         clock=clock,

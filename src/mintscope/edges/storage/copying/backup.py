@@ -9,11 +9,17 @@ import apsw
 
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.copying.table import CannotCopy
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, ROOTS_FILE
+from mintscope.edges.storage.folder import (
+    MARKET_FILE,
+    MONEY_FILE,
+    PEPPER_FILE,
+    ROOTS_FILE,
+    WEBHOOKS_FILE,
+)
 
 # A part at a time, so that those who write wait for little.  The market first: what was sold is as
-# new as it can be.
-FILES: Final = (MARKET_FILE, MONEY_FILE)
+# new as it can be.  Webhooks before money: one that is sent meanwhile is sent again, none is lost.
+FILES: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
 SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
 PAGES: Final = 512
 BUSY_MS: Final = 10_000

@@ -1,4 +1,4 @@
-"""The two files of an installation on SQLite, as tables to copy from and into."""
+"""The files of an installation on SQLite, as tables to copy from and into."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,10 +18,10 @@ from mintscope.edges.storage.copying.table import (
     reading,
 )
 from mintscope.edges.storage.database import Row
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, WEBHOOKS_FILE
 from mintscope.edges.storage.sqlite.connection import open_store, transaction
 
-FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE}
+FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE, "webhooks": WEBHOOKS_FILE}
 TYPES: Final = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea", "TEXT": "text"}
 NAMES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
 TRIGGERS: Final = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"

@@ -70,6 +70,7 @@ class WriteLock(IntEnum):
 
     MONEY = 1
     MARKET = 2
+    WEBHOOKS = 3
 
 
 class TakenOver(DatabaseAway):

@@ -31,6 +31,7 @@ from mintscope.edges.storage.postgres.money.credit_ledger import (
 from mintscope.edges.storage.postgres.money.shared_price import SharedPrice
 from mintscope.edges.storage.postgres.processes.services import is_auditor
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 
@@ -51,6 +52,13 @@ def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountC
     """Return what reads and writes the accounts in the database of *dsn*."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn))
     return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
+
+
+def webhook_queue(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
+    """Return the queue of webhooks in the database of *dsn*: tables, and a lock, of its own."""
+    reading = AccessInThreads(partial(PostgresDatabase, dsn), threads=1)
+    writing = PostgresDatabase(dsn, WriteLock.WEBHOOKS)
+    return SqlWebhookQueue(AccountConnections(writing, reading, patience_s=patience_s))
 
 
 @asynccontextmanager
@@ -96,7 +104,12 @@ async def open_money(
         _migrate(dsn, "money")
         async with AsyncExitStack() as stack:
             yield Money(
-                _MoneyTables(dsn, pepper_file), stack, pepper=pepper, clock=clock, roots=roots
+                _MoneyTables(dsn, pepper_file),
+                stack,
+                queue=partial(webhook_queue, dsn),
+                pepper=pepper,
+                clock=clock,
+                roots=roots,
             )
     except DatabaseError as cause:
         raise _unusable(cause) from cause

@@ -22,15 +22,23 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How a file is read and written: in pages, of which a connection keeps some in memory."""
+    """How a file is read and written: in pages, of which a connection keeps some in memory.
+
+    waits_for_disk   whether a commit does
+    """
 
     page_bytes: int = 4_096
     cache_bytes: int = 2 * 1024 * 1024
+    waits_for_disk: bool = True
 
 
 USUAL_SIZES: Final = Sizes()
 # A debit changes a row on a page of its own, which the log takes whole; any account may be next.
-SIZES: Final = {"money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024)}
+SIZES: Final = {
+    "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
+    # What is lost with the power is sent again: a commit need not wait for the disk.
+    "webhooks": Sizes(waits_for_disk=False),
+}
 
 
 def engine_version() -> str:
@@ -132,6 +140,8 @@ def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
         db.execute(f"PRAGMA cache_size = {-sizes.cache_bytes // 1024}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        if not sizes.waits_for_disk:
+            db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
 
 

@@ -19,10 +19,17 @@ from mintscope.edges.storage.database import (
     Database,
     DatabaseError,
 )
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, load_pepper
+from mintscope.edges.storage.folder import (
+    MARKET_FILE,
+    MONEY_FILE,
+    PEPPER_FILE,
+    WEBHOOKS_FILE,
+    load_pepper,
+)
 from mintscope.edges.storage.market import Market
 from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
@@ -33,8 +40,10 @@ from mintscope.edges.storage.sqlite.money.credit_ledger import (
 )
 from mintscope.edges.storage.sqlite.money.stores import (
     account_connections,
+    number_firings_on,
     payment_books,
     payment_store,
+    webhook_queue,
 )
 
 # What ends by itself, or by what an operator does outside: room, a disk, a lock.
@@ -132,9 +141,25 @@ async def open_money(
     path = _path("money", folder, MONEY_FILE)
     try:
         async with AsyncExitStack() as stack:
-            yield Money(_MoneyFile(path), stack, pepper=pepper, clock=clock, roots=roots)
+            yield Money(
+                _MoneyFile(path),
+                stack,
+                queue=partial(_open_queue, path),
+                pepper=pepper,
+                clock=clock,
+                roots=roots,
+            )
     except (apsw.Error, DatabaseError) as cause:
         raise _unusable("money", folder, cause) from cause
+
+
+def _open_queue(money: Path) -> SqlWebhookQueue:
+    path = money.with_name(WEBHOOKS_FILE)
+    try:
+        number_firings_on(money, path)
+        return webhook_queue(path)
+    except DatabaseError as cause:
+        raise _unusable("webhooks", path.parent, cause) from cause
 
 
 def _path(kind: str, folder: Path, name: str) -> Path:

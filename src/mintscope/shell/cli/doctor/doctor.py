@@ -14,7 +14,12 @@ from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check
 from mintscope.shell.cli.doctor.node import check_node
 from mintscope.shell.cli.doctor.payments import check_payments
 from mintscope.shell.cli.doctor.site import check_mail, check_pages, check_signals
-from mintscope.shell.cli.doctor.store import check_limits, check_market, check_money
+from mintscope.shell.cli.doctor.store import (
+    check_limits,
+    check_market,
+    check_money,
+    check_webhooks,
+)
 from mintscope.shell.cli.doctor.surfaces import check_surfaces
 from mintscope.shell.cli.output import AsJson, print_json
 from mintscope.shell.config.config import Config
@@ -28,6 +33,7 @@ CHECKS: Final = (
     check_market,
     check_coverage,
     check_money,
+    check_webhooks,
     check_limits,
     check_payments,
     check_mail,

@@ -12,6 +12,7 @@ from mintscope.base.errors import (
     UnusableStore,
 )
 from mintscope.base.time import DAY_S
+from mintscope.core.accounts.signals.queue import QueueLength
 from mintscope.core.market.store import MarketOverview
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
@@ -24,6 +25,7 @@ from mintscope.shell.wiring.stores import (
     open_money,
     pepper_file,
     retention_of,
+    webhooks_place,
 )
 
 GIB: Final = 1024**3
@@ -118,6 +120,33 @@ def check_money(config: Config) -> Iterator[Finding]:
 async def _contradictions(config: Config) -> int:
     async with open_money(config, SystemClock()) as money:
         return len(await money.credits.contradictions())
+
+
+def check_webhooks(config: Config) -> Iterator[Finding]:
+    """Count the webhooks that wait."""
+    place = webhooks_place(config)
+    if place.is_new or money_place(config).is_new:
+        yield ok(f"webhooks: {place.name} is made at the next start")
+        return
+    try:
+        waiting, oldest = asyncio.run(_waiting(config))
+    except (UnusableStore, ServiceUnavailable) as error:
+        fix = "start the database of store, or correct store"
+        if config.store is None:
+            fix = "restore it from a backup, or move it away: webhooks of a day may be sent again"
+        yield fail(f"webhooks: {error}", fix)
+        return
+    age_s = 0 if oldest is None else (SystemClock().now() - oldest) // 1000
+    if age_s > config.signals.webhook_retry_s:
+        what = f"webhooks: {waiting:,} wait, the oldest for {age_s:,} s"
+        yield warn(what, "is an api process running, and signals.enabled? Its log says why")
+    else:
+        yield ok(f"webhooks: {waiting:,} wait")
+
+
+async def _waiting(config: Config) -> QueueLength:
+    async with open_money(config, SystemClock()) as money:
+        return await money.webhooks.read(lambda queue: queue.length())
 
 
 def check_limits(config: Config) -> Iterator[Finding]:

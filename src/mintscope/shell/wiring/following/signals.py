@@ -8,10 +8,12 @@ from functools import partial
 from typing import Final
 
 from mintscope.base.clock import Clock
+from mintscope.base.limits import Limits
 from mintscope.base.time import SECOND_MS
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signals.deliveries import Deliveries
 from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.signals.signals import SignalBounds, Signals
 from mintscope.core.accounts.signals.writing import SignalWriter
 from mintscope.core.accounts.store import AccountStore
@@ -19,6 +21,7 @@ from mintscope.core.market.log import LogReader
 from mintscope.core.market.signals.tracks import Tracks
 from mintscope.edges.follow.watcher import Watcher
 from mintscope.edges.webhooks.post import WebhookPost
+from mintscope.edges.webhooks.receivers import Receivers
 from mintscope.edges.webhooks.sender import WebhookSender
 from mintscope.shell.config.signals import SignalsConfig
 from mintscope.shell.wiring.maintenance import running
@@ -28,9 +31,13 @@ NOTING_MS: Final = 5 * SECOND_MS  # for what became of a webhook to be written d
 
 
 def make_signals(
-    config: SignalsConfig, store: AccountStore, secrets: AccountSecrets, clock: Clock
+    config: SignalsConfig,
+    store: AccountStore,
+    queue: WebhookQueue | None,
+    secrets: AccountSecrets,
+    clock: Clock,
 ) -> Signals:
-    """Return who keeps signals."""
+    """Return who keeps signals; *queue*: None where no webhooks are sent."""
     bounds = SignalBounds(
         per_user_max=config.per_account_max,
         of_all_max=config.of_all_max,
@@ -38,19 +45,35 @@ def make_signals(
         emails_day_max=config.emails_per_day_max,
         allows_loopback=config.webhook_loopback,
     )
-    return Signals(store=store, secrets=secrets, clock=clock, entropy=os.urandom, bounds=bounds)
+    return Signals(
+        store=store,
+        queue=queue,
+        secrets=secrets,
+        clock=clock,
+        entropy=os.urandom,
+        bounds=bounds,
+    )
 
 
 @asynccontextmanager
-async def signalling(
-    config: SignalsConfig, reader: LogReader, store: AccountStore, pepper: bytes, clock: Clock
+async def signalling(  # noqa: PLR0913 - one argument for each part
+    config: SignalsConfig,
+    *,
+    reader: LogReader,
+    store: AccountStore,
+    queue: WebhookQueue,
+    pepper: bytes,
+    limits: Limits,
+    clock: Clock,
 ) -> AsyncIterator[None]:
     """Look at signals and send their webhooks during the block."""
     if not config.enabled:
         yield
         return
     watcher = make_watcher(config, reader, store, clock)
-    sender = make_sender(config, store, pepper, clock)
+    receivers = Receivers(limits, clock, per_minute=config.webhooks_per_minute_max)
+    deliveries = make_deliveries(config, store, queue, pepper, clock)
+    sender = make_sender(config, deliveries, receivers, clock)
     async with running(watcher.run, "signals"), running(sender.run, "webhooks"):
         yield
 
@@ -66,7 +89,6 @@ def make_watcher(
             clock=clock,
             holder=os.urandom(HOLDER_BYTES),
             emails_day_max=config.emails_per_day_max,
-            waiting_max=config.webhooks_waiting_max,
             lease_ms=int(config.takeover_s * SECOND_MS),
         ),
         evaluation=Evaluation(
@@ -77,16 +99,29 @@ def make_watcher(
     )
 
 
-def make_sender(
-    config: SignalsConfig, store: AccountStore, pepper: bytes, clock: Clock
-) -> WebhookSender:
-    """Return what sends webhooks."""
-    post = WebhookPost(timeout_s=config.webhook_timeout_s, allows_loopback=config.webhook_loopback)
-    deliveries = Deliveries(
+def make_deliveries(
+    config: SignalsConfig, store: AccountStore, queue: WebhookQueue, pepper: bytes, clock: Clock
+) -> Deliveries:
+    """Return what leases webhooks and notes what came of them."""
+    return Deliveries(
         store=store,
+        queue=queue,
         secrets=AccountSecrets.derive(pepper),
         clock=clock,
         retry_ms_max=config.webhook_retry_s * SECOND_MS,
         lease_ms=int(config.webhook_timeout_s * SECOND_MS) + NOTING_MS,
+        waiting_max=config.webhooks_waiting_max,
+        kept_max=config.firings_kept_max,
     )
-    return WebhookSender(deliveries=deliveries, post=post, clock=clock)
+
+
+def make_sender(
+    config: SignalsConfig, deliveries: Deliveries, receivers: Receivers, clock: Clock
+) -> WebhookSender:
+    """Return what sends webhooks."""
+    post = WebhookPost(
+        timeout_s=config.webhook_timeout_s,
+        allows_loopback=config.webhook_loopback,
+        admit=receivers.admit_address,
+    )
+    return WebhookSender(deliveries=deliveries, post=post, receivers=receivers, clock=clock)

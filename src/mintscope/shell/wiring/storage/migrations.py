@@ -1,6 +1,6 @@
 """Bringing a schema up to date, or saying what that would do."""
 
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, WEBHOOKS_FILE
 from mintscope.edges.storage.sqlite.connection import migrate_file
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.extras import extra
@@ -13,7 +13,7 @@ def migrations(config: Config, *, is_done: bool) -> list[str]:
     Raises    UnusableStore
     """
     if config.store is None:
-        files = {"money": MONEY_FILE, "market": MARKET_FILE}
+        files = {"money": MONEY_FILE, "market": MARKET_FILE, "webhooks": WEBHOOKS_FILE}
         return [
             f"{kind} {name}"
             for kind, file in files.items()

@@ -108,6 +108,6 @@ def rows_of(db: Database) -> AccountRows:
         signals=signals,
         active=signals,
         firings=firings,
-        webhooks=firings,
+        fired=firings,
         turn=SqlTurnRows(db),
     )

@@ -1,16 +1,30 @@
 """Stores in common SQL over a money file."""
 
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from mintscope.edges.storage.database import AccessAtOnce, Database, DatabaseAccess
+from mintscope.edges.storage.database import (
+    AccessAtOnce,
+    AccessInThreads,
+    Database,
+    DatabaseAccess,
+)
 from mintscope.edges.storage.group_commit import PATIENCE_S
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
 
 READ_PATIENCE_MS: Final = 100  # readers wait for a recovery alone
+TAKEN: Final = "SELECT coalesce(max(firing), 0) FROM webhook_taken"
+GIVEN: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'signal_firing'"
+GIVE_ON: Final = (
+    "DELETE FROM sqlite_sequence WHERE name = 'signal_firing'",
+    "INSERT INTO sqlite_sequence (seq, name) VALUES (?, 'signal_firing')",
+)
 
 
 def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
@@ -26,6 +40,35 @@ def payment_books(path: Path) -> SqlPaymentBooks:
 def account_connections(path: Path, *, patience_s: float = PATIENCE_S) -> AccountConnections:
     """Return what reads and writes the accounts in the file at *path*."""
     return AccountConnections(SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s)
+
+
+def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
+    """Return the queue of webhooks in the file at *path*."""
+    reading = partial(
+        SqliteDatabase, path, "webhooks", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
+    )  # in a thread: counting what waits takes long where that is much
+    writing = SqliteDatabase(path, "webhooks")
+    access: DatabaseAccess[Database] = AccessInThreads(reading, threads=1)
+    return SqlWebhookQueue(AccountConnections(writing, access, patience_s=patience_s))
+
+
+def number_firings_on(money: Path, webhooks: Path) -> None:
+    """Give no firing a number that the queue has taken in.
+
+    A money file that is older than the queue, or new, would give these numbers once more: its
+    webhooks would not be sent, and receivers would know their `webhook-id`.
+    """
+    with (
+        closing(SqliteDatabase(webhooks, "webhooks")) as queue,
+        closing(SqliteDatabase(money, "money")) as database,
+    ):
+        taken = queue.execute(TAKEN).get
+        if taken <= database.execute(GIVEN).get:
+            return
+        with database.transaction():
+            forget, give_on = GIVE_ON
+            database.execute(forget)
+            database.execute(give_on, (taken,))
 
 
 def _reading(path: Path) -> DatabaseAccess[Database]:

@@ -1,19 +1,15 @@
-"""FiringRows and WebhookRows."""
+"""FiringRows and FiredRows."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, astuple
 from itertools import islice
-from typing import Final, cast
-
-from typing_extensions import override
+from typing import Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.signals.signal import (
-    DueWanted,
     Firing,
     FiringId,
     NewFiring,
-    Queue,
     SignalId,
 )
 from mintscope.edges.storage.database import Batch, marks
@@ -36,32 +32,26 @@ MANY: Final = Batch(
         "due_at": "bigint",
     },
 )
-IS_DUE: Final = f"""
-SELECT EXISTS (SELECT 1 FROM signal_firing WHERE due_at <= ? AND {IS_WAITING})
-"""  # noqa: S608  a constant
-FAILING: Final = f"""
-SELECT signal FROM signal_firing WHERE {IS_WAITING} AND attempts > 0
+FIRST_WAITING: Final = f"""
+SELECT coalesce(
+    (SELECT min(id) FROM signal_firing WHERE {IS_WAITING}),
+    (SELECT coalesce(max(id), 0) + 1 FROM signal_firing))
 """  # noqa: S608  a constant
 GIVE_UP: Final = f"""
 UPDATE signal_firing SET given_up_at = ?, reason = ? WHERE signal = ? AND {IS_WAITING}
 """  # noqa: S608  a constant
-QUEUE: Final = f"""
-SELECT count(*), min(fired_at) FROM signal_firing WHERE {IS_WAITING}
-"""  # noqa: S608  a constant
-PURGE: Final = f"""
-DELETE FROM signal_firing WHERE fired_at < ? AND NOT ({IS_WAITING})
-"""  # noqa: S608  a constant
+PURGE: Final = "DELETE FROM signal_firing WHERE fired_at < ?"
 
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
-TRIM: Final = f"""
-DELETE FROM signal_firing WHERE signal = ? AND NOT ({IS_WAITING}) AND id <= (
+TRIM: Final = """
+DELETE FROM signal_firing WHERE signal = ? AND id <= (
     SELECT id FROM signal_firing WHERE signal = ? ORDER BY id DESC LIMIT 1 OFFSET ?
 )
-"""  # noqa: S608  a constant
+"""
 
 
 class SqlFiringRows(Table[FiringId, Firing]):
-    """Implements FiringRows and WebhookRows."""
+    """Implements FiringRows and FiredRows."""
 
     NAME = "signal_firing"
     COLUMNS = Columns(
@@ -84,13 +74,6 @@ class SqlFiringRows(Table[FiringId, Firing]):
         told = [(*astuple(firing), self._due(due_at)) for firing, due_at in firings]
         self._db.executemany(MANY, told)
 
-    @override
-    def update(self, row_id: FiringId, /, **changes: object) -> None:
-        """Change columns of a firing."""
-        if "due_at" in changes:
-            changes["due_at"] = self._shared(cast("UnixMs", changes["due_at"]))
-        super().update(row_id, **changes)
-
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int
     ) -> Sequence[Firing]:
@@ -98,62 +81,31 @@ class SqlFiringRows(Table[FiringId, Firing]):
         condition = f"signal = ? AND id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
         return self._all(condition, signal_id, before, limit)
 
-    def is_due(self, now: UnixMs) -> bool:
-        """Say whether any may be sent now."""
-        return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
+    def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of all signals, oldest first, behind *firing_id*."""
+        return self._all("id > ? ORDER BY id LIMIT ?", firing_id, limit)
 
-    def time(self, now: UnixMs) -> UnixMs:
-        """Return what the clock says that all processes share."""
-        return self._shared(now)
+    def first_waiting(self) -> FiringId:
+        """Return the first whose webhook no version noted as over; the next if there is none."""
+        return FiringId(self._db.execute(FIRST_WAITING).get)
 
-    def claim(self, now: UnixMs, wanted: DueWanted) -> Sequence[Firing]:
-        """Return those of *wanted* that are due, and keep other transactions from them."""
-        now = self._shared(now)
-        without = [0, *wanted.without]  # no signal has the number 0
-        condition = f"due_at <= ? AND {IS_WAITING}"
-        ranked = f"""
-            SELECT id, row_number() OVER (PARTITION BY signal ORDER BY due_at, id) AS place
-              FROM signal_firing
-             WHERE {condition} AND signal NOT IN ({marks(without)})
-               AND signal {"" if wanted.are_failing else "NOT"} IN ({FAILING})
-        """  # noqa: S608  constants and marks
-        chosen = f"id IN (SELECT id FROM ({ranked}) AS ranked WHERE place <= ?)"  # noqa: S608
-        order = "ORDER BY due_at, id LIMIT ? /* FOR UPDATE OF signal_firing SKIP LOCKED */"
-        values = (now, *without, wanted.of_each, now, wanted.count)
-        return self._all(f"{chosen} AND {condition} {order}", *values)
+    def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
+        """Return those of *numbers* that no signal has."""
+        found, left = set(numbers), iter(sorted(numbers))
+        while part := list(islice(left, NUMBERS_MAX)):
+            kept = f"SELECT id FROM signal WHERE id IN ({marks(part)})"  # noqa: S608  marks
+            found.difference_update(SignalId(number) for (number,) in self._db.execute(kept, part))
+        return found
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Let no further attempt be made of any that waits."""
+        """Let no webhook be sent of what a signal has fired."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
-
-    def drop_oldest(
-        self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
-    ) -> int:
-        """Give up what waits of each of these signals beyond *waiting_max*; return how many."""
-        dropped, left = 0, iter(sorted(numbers))
-        while part := list(islice(left, NUMBERS_MAX)):
-            ranked = f"""
-                SELECT id, row_number() OVER (PARTITION BY signal ORDER BY id) AS place,
-                       row_number() OVER (PARTITION BY signal ORDER BY id DESC) AS newness
-                  FROM signal_firing WHERE signal IN ({marks(part)}) AND {IS_WAITING}
-            """  # noqa: S608  constants and marks
-            drop = f"""
-                UPDATE signal_firing SET given_up_at = ?, reason = ?
-                 WHERE id IN (SELECT id FROM ({ranked}) AS ranked WHERE place > 1 AND newness >= ?)
-                RETURNING id
-            """  # noqa: S608  constants and marks
-            dropped += sum(1 for _ in self._db.execute(drop, (at, reason, *part, waiting_max)))
-        return dropped
-
-    def queue(self) -> Queue:
-        """Return how many wait."""
-        return Queue(*self._db.execute(QUEUE).get)
 
     def _due(self, due_at: UnixMs | None) -> UnixMs | None:
         return None if due_at is None else self._shared(due_at)
 
     def purge(self, before: UnixMs) -> None:
-        """Delete what fired before then and does not wait."""
+        """Delete what fired before then."""
         self._db.execute(PURGE, (before,))
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:

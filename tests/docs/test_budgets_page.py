@@ -1,0 +1,54 @@
+"""`docs/budgets.md` names settings, metrics and tests that exist, and a bound for each."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.shell.config.config import Config
+from support.deployment import metric_names
+
+ROOT: Final = Path(__file__).parents[2]
+PAGE: Final = ROOT / "docs" / "budgets.md"
+CELLS: Final = ("work", "who", "bound", "setting", "metric", "test")
+
+
+def rows() -> list[dict[str, str]]:
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    return [dict(zip(CELLS, row, strict=True)) for row in cells[1:]]
+
+
+def names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def value_of(setting: str) -> object:
+    section, _, name = setting.partition(".")
+    return getattr(getattr(Config(), section), name)
+
+
+def test_each_work_is_listed_once() -> None:
+    assert len(rows()) >= 25
+    assert len({row["work"] for row in rows()}) == len(rows())
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["work"])
+def test_what_a_row_names_exists(row: dict[str, str]) -> None:
+    assert re.search(r"\d|one|five", row["bound"]), "expected a bound"
+    assert names(row["setting"]) or row["setting"] == "none"
+    (metric,) = names(row["metric"])
+    assert {metric, f"{metric}_count"} & metric_names(), metric
+    (test,) = names(row["test"])
+    path, _, name = test.partition("::")
+    assert f"def {name}(" in (ROOT / "tests" / path).read_text(), test
+
+
+@pytest.mark.parametrize(
+    ("setting", "row"), [(setting, row) for row in rows() for setting in names(row["setting"])]
+)
+def test_a_bound_is_what_its_setting_says(setting: str, row: dict[str, str]) -> None:
+    value = value_of(setting)
+    numbers = [int(each.replace(",", "")) for each in re.findall(r"\d[\d,]*", row["bound"])]
+    assert setting.endswith("_s") or value in numbers, f"{setting} is {value}"

@@ -1,0 +1,140 @@
+"""What an account may make us keep: rows that it cannot delete, however often it asks."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from mintscope.base.errors import RateLimited
+from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.primitives import Wallet
+from mintscope.base.solana import WSOL
+from mintscope.base.time import DAY_MS
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.core.accounts.signals.signal import SignalId
+from mintscope.core.accounts.signals.signals import SignalBounds
+from mintscope.edges.server.write_budget import WRITES, WriteBudget
+from mintscope.shell.config.signals import SignalsConfig
+from support.scenes.people.agent import Agent
+from support.scenes.service import Service, bearer
+
+GROUPS: Final = "/v1/groups"
+ROWS: Final = "SELECT (SELECT count(*) FROM made_thing) + (SELECT count(*) FROM account_event)"
+
+
+async def call(
+    service: Service, key: str, method: str, path: str, body: Any = None, **headers: str
+) -> Any:
+    sent: Any = {} if body is None else {"json": body}
+    answer = await service.client.request(method, path, headers=bearer(key) | headers, **sent)
+    service.clock.advance(1_000)  # as fast as the limit of a key allows
+    return answer
+
+
+async def test_what_is_made_and_deleted_leaves_no_more_than_the_budget(service: Service) -> None:
+    key = await Agent(service).key(Scope.GROUPS_WRITE)
+    ((before,),) = service.accounts.rows(ROWS)
+    statuses = []
+    for number in range(WRITES.count):
+        made = await call(
+            service,
+            key,
+            "POST",
+            GROUPS,
+            {"name": "g"},
+            **{"idempotency-key": f"a-key-{number:012}"},
+        )
+        statuses.append(made.status_code)
+        if made.status_code != 201:
+            break
+        path = f"{GROUPS}/{made.json()['data']['groupId']}"
+        statuses.append((await call(service, key, "DELETE", path)).status_code)
+    assert statuses[-1] == 429
+    assert len(statuses) == WRITES.count + 1
+    ((after,),) = service.accounts.rows(ROWS)
+    assert after - before <= WRITES.count
+    assert made.json()["error"]["code"] == "RATE_LIMITED"
+    assert int(made.headers["retry-after"]) > 3_600
+    assert (await call(service, key, "GET", GROUPS)).status_code == 200, "reading goes on"
+
+
+async def test_all_accounts_together_have_a_budget_and_one_leaves_room(service: Service) -> None:
+    limits = MemoryLimits(service.clock)
+    budget = WriteBudget(
+        limits,
+        of_account=Limit(name="one", count=3, window_s=86_400),
+        of_all=Limit(name="all", count=5, window_s=60),
+    )
+    for user_id, expected in ((1, 3), (2, 2), (3, 0)):
+        made = 0
+        for _ in range(4):
+            try:
+                await budget.spend(user_id, "key")
+            except RateLimited:
+                continue
+            made += 1
+        assert made == expected
+    service.clock.advance(60_000)
+    await budget.spend(3, "page")
+    with pytest.raises(RateLimited):
+        await budget.spend(1, "page")
+
+
+async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Service) -> None:
+    key = await Agent(service).key(Scope.SIGNALS_WRITE)
+    asked = {"name": "up", "mint": WSOL, "field": "price.usd", "kind": "above", "level": 9.5}
+    made = await call(service, key, "POST", "/v1/signals", asked | {"email": True})
+    signal_id = SignalId(made.json()["data"]["signalId"])
+    holder = await service.accounts.keys.find(key, "192.0.2.1")
+    assert holder is not None
+    signals = replace(service.accounts.built.signals, bounds=SignalBounds(emails_day_max=3))
+
+    async def written() -> int:
+        emails = await service.accounts.store.read(lambda rows: rows.outbox.newest(99))
+        return [each.kind for each in emails].count(EmailKind.SIGNAL_FIRED)
+
+    for _ in range(5):
+        assert await signals.test(holder.key.user_id, signal_id) is not None
+    assert await written() == 3
+    service.clock.advance(DAY_MS + 1)
+    assert await signals.test(holder.key.user_id, signal_id) is not None
+    assert await written() == 4
+    assert SignalsConfig().emails_per_day_max == SignalBounds().emails_day_max == 50
+
+
+async def test_a_challenge_is_counted_and_leaves_no_row(service: Service) -> None:
+    key = await Agent(service).key(Scope.WALLETS_WRITE)
+    holder = await service.accounts.keys.find(key, "192.0.2.1")
+    assert holder is not None
+    before = service.accounts.rows(ROWS)
+    path = "/v1/account/wallets/challenge"
+    answers = [
+        (await call(service, key, "POST", path, {"wallet": WSOL})).status_code
+        for _ in range(WRITES.count + 1)
+    ]
+    assert answers == [200] * WRITES.count + [429]
+    assert service.accounts.rows(ROWS) == before
+
+
+async def test_a_challenge_that_is_replayed_makes_rows_within_the_budget(service: Service) -> None:
+    """Linked and unlinked again and again: each of both is in the audit log for good."""
+    agent = Agent(service)
+    key = await agent.key(Scope.WALLETS_WRITE)
+    wallet, statuses = Wallet(WSOL), []
+    wallets = service.accounts.built.wallets
+    holder = await service.accounts.keys.find(key, "192.0.2.1")
+    assert holder is not None
+    ((before,),) = service.accounts.rows(ROWS)
+    for _ in range(WRITES.count):
+        await wallets.link(holder, wallet)
+        statuses.append(
+            (await call(service, key, "DELETE", f"/v1/account/wallets/{wallet}")).status_code
+        )
+        if statuses[-1] == 429:
+            break
+    else:
+        answer = await call(service, key, "DELETE", f"/v1/account/wallets/{wallet}")
+        assert answer.status_code == 429
+    ((after,),) = service.accounts.rows(ROWS)
+    assert after - before <= 2 * WRITES.count
