@@ -1,5 +1,7 @@
 """`make audit`: no locked package has a version that an advisory names.
 
+It also names the images of a deployment that are pinned by their tags alone.
+
 Advisories are in the form of OSV (https://ossf.github.io/osv-schema), one JSON object or a list of
 them in each file: those in `requirements/advisories.json`, and all of a folder that ADVISORIES
 names, as the export of PyPI's advisories is unpacked.
@@ -14,6 +16,7 @@ from typing import Any, Final
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from prove.supply.images import images
 from prove.supply.locked import ROOT, Locked, locked
 
 KEPT: Final = ROOT / "requirements" / "advisories.json"
@@ -78,6 +81,10 @@ def main(*more: str) -> int:
         summary = advisory.get("summary") or advisory.get("details", "")
         print(f"{package.name} {package.version}: {advisory['id']} {summary[:100]}")
     print(f"{len(read)} advisories, {len(packages)} packages, {len(found)} affected")
+    by_tag = [each for each in images() if each.digest is None]
+    for image in by_tag:
+        print(f"{image.name}:{image.tag}: pinned by its tag alone, add its digest")
+    print(f"{len(images())} images, {len(by_tag)} pinned by tag alone")
     return 1 if found else 0
 
 

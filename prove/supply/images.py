@@ -1,0 +1,42 @@
+"""The images that a deployment is made of, and which of them a tag alone names.
+
+A tag can be given to another image later; a digest, the SHA-256 of the image's manifest, cannot.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from prove.supply.locked import ROOT
+
+FOLDER: Final = ROOT / "deploy"
+OURS: Final = "mintscope:"  # built here
+_NAMED: Final = re.compile(r"^(?:FROM|\s+image:)\s+([^\s#]+)", re.MULTILINE)
+_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+class Image(NamedTuple):
+    """An image as a file names it; *digest* is None if only its tag does."""
+
+    name: str
+    tag: str
+    digest: str | None
+
+
+def images(folder: Path = FOLDER) -> Sequence[Image]:
+    """Return every image that the files in *folder* name, save our own, by name.
+
+    Raises ValueError for one without a tag, or with a digest that is none
+    """
+    texts = [(folder / name).read_text() for name in ("Containerfile", "compose.yaml")]
+    named = {name for text in texts for name in _NAMED.findall(text)}
+    return sorted(_parse(each) for each in named if not each.startswith(OURS))
+
+
+def _parse(text: str) -> Image:
+    named, at, digest = text.partition("@")
+    name, _, tag = named.partition(":")
+    if not tag or (at and not _DIGEST.fullmatch(digest)):
+        raise ValueError(f"expected NAME:TAG or NAME:TAG@sha256:<64 hex>; was {text}")
+    return Image(name, tag, digest or None)
