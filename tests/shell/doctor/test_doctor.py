@@ -134,8 +134,8 @@ def test_alpenglow_is_told_as_the_node_tells_it(certificate: object, said: str) 
         (
             "refused",
             (
-                "finality: the node does not know the level confirmed: blocks are read, and payments"
-                " taken, once they are final; the cluster is on Alpenglow"
+                "finality: the node does not know the level confirmed: blocks are read, and"
+                " payments taken, once they are final; the cluster is on Alpenglow"
             ),
         ),
         (
