@@ -1,8 +1,10 @@
 """On which engines tests run, and how many did: a plugin of pytest."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 import pytest
@@ -11,16 +13,35 @@ from support.scenes.engine import ENGINES, chosen
 
 # A file that is put in place of another, or refuses what is written, is what SQLite alone has.
 ON_FILES: Final = {"test_restored_payments.py", "test_both_ways.py"}
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+CONNECTED: Final = "connection"
+WAYS: Final = ["application", pytest.param(CONNECTED, marks=pytest.mark.storm)]
+# In `make test` each engine and each way; in `make storm` each engine both ways.
+EACH_WITH_EACH: Final = [
+    pytest.param(engine, way, marks=pytest.mark.storm if way == CONNECTED else ())
+    for engine, way in product(ENGINES, ("application", CONNECTED))
+    if FULL or way != CONNECTED or engine == ENGINES[0]
+]
 NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "valkey": "Valkey"}
 IN_BRACKETS: Final = re.compile(r"\[(.*)\]$")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test of the specification that keeps anything on every engine."""
+    """Run each test of the specification that keeps anything on every engine, and both ways.
+
+    The ways are those of the fixture `service`: the application alone, and over a connection.
+    """
     path = metafunc.definition.path
-    is_of_spec = path.parent.name == "spec" and path.name not in ON_FILES
-    if is_of_spec and "tmp_path" in metafunc.fixturenames:
+    if path.parent.name != "spec":
+        return
+    has_engines = path.name not in ON_FILES and "tmp_path" in metafunc.fixturenames
+    has_ways = "service" in metafunc.fixturenames
+    if has_engines and has_ways:
+        metafunc.parametrize(("engine_of_stores", "service"), EACH_WITH_EACH, indirect=True)
+    elif has_engines:
         metafunc.parametrize("engine_of_stores", ENGINES, indirect=True)
+    elif has_ways:
+        metafunc.parametrize("service", WAYS, indirect=True)
 
 
 @pytest.fixture(autouse=True)
