@@ -66,6 +66,12 @@ LONGEST_FIRST: Final = (
     "spec/test_conservation.py",
     "e2e/test_soak.py",
     "client/test_typescript.py",
+    "edges/sources/test_geyser.py",
+    "edges/ingest/test_ingest.py",
+    "docs/test_docs_programs.py",
+    "contract/test_payment_store.py",
+    "edges/accounts/test_account_machine.py",
+    "contract/test_fees_at_risk.py",
 )
 MAY_START_PROCESSES: Final = {"process", "browser"}
 
