@@ -115,7 +115,7 @@ def ask_on_and_on(port: int, token: str) -> list[Seen]:
         answer = connection.getresponse()
         body = answer.read()
         at_s = time.monotonic()
-        if answer.status == http.client.OK and answer.headers["x-data-status"] == "live":
+        if answer.status == http.client.OK and answer.headers["x-data-status"] != "degraded":
             slot = int(answer.headers["x-data-slot"])
             count_from_s = min(count_from_s, at_s + CATCH_UP_S)
             if at_s >= count_from_s and (not seen or slot > seen[-1].slot):

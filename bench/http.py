@@ -40,6 +40,7 @@ from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import make_credit_token
 from mintscope.base.primitives import UnixS
 from mintscope.base.solana import WSOL
+from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.report import (
     CandleCounts,
     DataSpan,
@@ -161,7 +162,7 @@ def _report(random: Random) -> TokenReport:
 
     return TokenReport(
         WSOL,
-        Price(number(), number()),
+        Price(number(), number(), "A" * 44, 2_000, number(), 3, Confidence.HIGH, number()),
         Indicators(
             timeframe(),
             timeframe(),

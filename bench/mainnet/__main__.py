@@ -191,7 +191,7 @@ def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None,
             connection.request("GET", f"/v1/token/{mint}", headers=headers)
             answer = connection.getresponse()
             answer.read()
-            is_live = answer.headers.get("x-data-status") == "live"
+            is_live = answer.headers.get("x-data-status") in {"live", "idle"}
             yield Seen(time.monotonic(), int(answer.headers["x-data-slot"])) if is_live else None
 
 

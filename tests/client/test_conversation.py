@@ -91,6 +91,21 @@ def test_an_answer_is_data_and_what_its_headers_say() -> None:
     assert len(request.headers[IDEMPOTENCY_KEY]) >= 32
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("live", (False, False)), ("idle", (False, True)), ("degraded", (True, False))],
+)
+def test_an_answer_says_whether_its_data_and_its_token_move(
+    status: str, expected: tuple[bool, bool]
+) -> None:
+    reply = answered()
+    reply.headers["X-Data-Status"] = status
+    told = Told(session(), [reply]).answer
+
+    assert told is not None
+    assert (told.is_degraded, told.is_idle) == expected
+
+
 def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> None:
     told = Told(
         session(),

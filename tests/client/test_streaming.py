@@ -9,6 +9,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
@@ -75,6 +76,19 @@ def test_an_update_takes_the_place_of_what_it_names_and_of_nothing_else() -> Non
     assert second.report.data_span.to == 1_750_000_007
     assert second.report.data_span.candle_counts == first.report.data_span.candle_counts
     assert call.request().headers["Last-Event-ID"] == "71"
+
+
+def test_a_price_has_what_it_rests_on_and_none_of_an_older_service() -> None:
+    told = {
+        "usd": 2.0, "sol": 0.5, "pool": "pool", "ageMs": 3_000, "liquidityUsd": 1.5, "pools": 2,
+        "confidence": "high", "rejectedShareH1": 0.25,
+    }  # fmt: skip
+    update = UPDATE | {"price": told}
+    older, newer = live().feed(
+        event("snapshot", SNAPSHOT | {"price": UPDATE["price"]}) + event("update", update)
+    )
+    assert astuple(newer.report.price) == tuple(told.values())
+    assert astuple(older.report.price) == (2.0, 0.5, *[None] * 6)
 
 
 def test_a_lost_connection_is_opened_again_after_a_while_that_doubles() -> None:

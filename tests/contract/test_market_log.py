@@ -11,6 +11,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import Gap, Tip
 from mintscope.base.time import HOUR_S, MINUTE_S
+from mintscope.core.market.basis.packed import pack
 from mintscope.core.market.coverage import NotRead
 from mintscope.core.market.log import (
     Appended,
@@ -618,6 +619,56 @@ async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
     assert {(mint, state) for _, mint, state in kept[:2]} == {(A, decided(2)), (B, decided(1, "b"))}
     assert kept[2:] == [(Slot(3), A, decided(3))]
     assert all(each < 1 for each, *_ in kept[:2])
+
+
+async def test_readers_are_told_which_pools_a_price_rests_on(market: Market) -> None:
+    await market.store.write(
+        [
+            deciding(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
+            deciding(slot(2, trade(A)), (A, decided(2))),
+            slot(3, trade(A, None)),
+            FinalSlot(Slot(2)),
+        ]
+    )
+    await fold(market)
+    await market.store.write(
+        [
+            deciding(slot(4, trade(A)), (A, decided(4))),
+            deciding(slot(5, trade(A)), (A, decided(5))),
+            DeadSlot(Slot(5)),
+        ]
+    )
+
+    told = [e.standings for e in await market.reader.events(0, 100) if isinstance(e, Appended)]
+    assert told == [
+        {A: pack(decided(1)), B: pack(decided(1, "b"))},
+        {A: pack(decided(2))},
+        {},
+        {A: pack(decided(4))},
+        {A: pack(decided(5))},
+    ]
+    loaded = [await market.reader.load(mint) for mint in (A, B)]
+    assert [each.standings for each in loaded if each is not None] == [
+        [(Slot(2), pack(decided(2))), (Slot(4), pack(decided(4)))],
+        [(Slot(1), pack(decided(1, "b")))],
+    ]
+
+
+async def test_what_a_price_rests_on_outlives_the_log(market: Market) -> None:
+    await market.store.write(
+        [
+            deciding(slot(1, trade(A)), (A, decided(1))),
+            deciding(slot(2, trade(B), time=START + HOUR), (B, decided(2))),
+            FinalSlot(Slot(2)),
+        ]
+    )
+    await fold(market)
+    while await market.store.trim(100):
+        pass
+
+    loaded = await market.reader.load(A)
+    assert loaded is not None
+    assert [packed for _, packed in loaded.standings] == [pack(decided(1))]
 
 
 def missed(

@@ -110,7 +110,10 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
         assert data["coverage"]["token"] == {"byCalls": 1.0, "byVolume": 1.0}
         assert data["coverage"]["overall"] == {"byCalls": 1.0, "byVolume": 1.0}
         assert data["coverage"]["missingSlots"] == 0
-        assert data["price"].keys() == {"usd", "sol"}
+        assert data["price"].keys() == {
+            *("usd", "sol", "pool", "ageMs", "liquidityUsd", "pools", "confidence"),
+            "rejectedShareH1",
+        }
         assert data["dataSpan"].keys() == {"from", "to", "candleCounts"}
         assert data["indicators"].keys() == {*TIMEFRAMES, "buySellPressure"}
         for timeframe in TIMEFRAMES:

@@ -30,7 +30,14 @@ KILLS: Final = 20 if os.environ.get("STORM") == "full" else 2  # noqa: TID251 - 
 REFUSED_MAX: Final = 3 * (KILLS - 1)  # a later one would be waited for at the end
 READY_S: Final = 180.0
 KEY: Final = {"Authorization": f"Bearer {FACTS['key']['apiKey']}"}
-ASKED: Final = {"name": "up", "mint": WSOL, "field": "price.usd", "kind": "above", "level": LEVEL}
+ASKED: Final = {
+    "name": "up",
+    "mint": WSOL,
+    "field": "price.usd",
+    "kind": "above",
+    "level": LEVEL,
+    "leastConfidence": "low",
+}
 
 
 @dataclass

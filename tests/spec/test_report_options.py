@@ -34,7 +34,7 @@ async def test_a_partial_report_comes_from_the_first_priced_swap_on(market: Seri
     assert refused.json()["error"]["message"].startswith("1 of 9 minutes with trades so far")
 
     young = await report(market, token, partial="true")
-    assert young["price"] == {"usd": 2.0, "sol": 0.02}
+    assert (young["price"]["usd"], young["price"]["sol"]) == (2.0, 0.02)
     assert young["indicators"]["m1"]["ema9"] is None
     assert young["indicators"]["m1"]["fibonacci"]["swingHigh"] == 2.0
     assert young["dataSpan"]["candleCounts"] == {"m1": 1, "m5": 1, "m15": 1, "h1": 1}

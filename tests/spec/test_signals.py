@@ -16,12 +16,14 @@ from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended
 from mintscope.core.accounts.signals.evaluation import Evaluation
 from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.signals.tracks import Tracks
 from mintscope.edges.follow.follower import look_again_soon
 from mintscope.edges.follow.watcher import Watcher
 from support.scenes.live_market import trade
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, bearer
+from support.scenes.standings import packed_pool
 
 SIGNALS: Final = "/v1/signals"
 ASKED: Final = {"name": "up", "mint": WSOL, "field": "price.usd", "kind": "above", "level": 9.5}
@@ -32,6 +34,7 @@ MOVE: Final = {
     "kind": "changes_by",
     "percent": 5,
     "windowS": 3600,
+    "leastConfidence": "low",
 }
 IDEMPOTENT: Final = {"idempotency-key": "a-key-of-some-length"}
 
@@ -53,7 +56,11 @@ async def call(
 
 
 async def make(service: Service, key: str, **changes: Any) -> dict[str, Any]:
-    response = await call(service, key, "POST", SIGNALS, ASKED | changes)
+    return await make_as(service, key, ASKED | changes)
+
+
+async def make_as(service: Service, key: str, asked: dict[str, Any]) -> dict[str, Any]:
+    response = await call(service, key, "POST", SIGNALS, asked)
     assert response.status_code == 201, response.text
     made: dict[str, Any] = response.json()["data"]
     return made
@@ -71,6 +78,7 @@ async def test_a_signal_is_made_read_changed_and_deleted(service: Service, key: 
         "percent": None,
         "windowS": None,
         "candles": "all",
+        "leastConfidence": "medium",
         "webhookUrl": None,
         "email": False,
         "isActive": True,
@@ -277,6 +285,59 @@ async def test_a_crossing_is_an_event(service: Service, key: str) -> None:
     assert {each["kind"] for each in fired} == {"fired"}
     line = (await call(service, key, "GET", moved_events.removesuffix("/events"))).json()["data"]
     assert line["firedAt"] == NOW // 1000
+
+
+async def fired_by(service: Service, key: str, made: dict[str, Any]) -> list[float]:
+    """Return what a signal has fired at, oldest first."""
+    path = f"{SIGNALS}/{made['signalId']}/events"
+    events = (await call(service, key, "GET", path)).json()["data"]["events"]
+    return [each["value"] for each in reversed(events)]
+
+
+def priced(service: Service, usd: float, *, depth_usd: int) -> None:
+    """Let a token trade whose price rests on so much."""
+    tip = service.log.tip_at(service.log.seq)
+    slot, time = (tip.slot or 0) + 1, tip.time or 0
+    traded = PricedSwap(Mint(WSOL), 0, 0, -1, 0, True, 10**6, usd, usd / 100)  # noqa: FBT003
+    pools = packed_pool(time, depth_usd=depth_usd)
+    service.log.append(slot, time, traded, standings={Mint(WSOL): pools})
+
+
+async def test_a_rule_looks_at_prices_of_its_confidence_alone(service: Service, key: str) -> None:
+    watcher = watcher_of(service)
+    usual = {name: value for name, value in MOVE.items() if name != "leastConfidence"}
+    usual |= {"field": "price.usd"}
+    low = await make_as(service, key, usual | {"leastConfidence": "low"})
+    medium = await make_as(service, key, usual)
+    high = await make_as(service, key, usual | {"leastConfidence": "high"})
+    liquidity = await make_as(service, key, usual | {"field": "price.liquidityUsd"})
+    await watcher.round()
+    for usd, depth_usd in ((100.0, 10), (100.0, 200_000), (200.0, 5_000), (200.0, 200_000)):
+        priced(service, usd, depth_usd=depth_usd)
+        await watcher.round()
+
+    assert (low["leastConfidence"], medium["leastConfidence"]) == ("low", "medium")
+    assert await fired_by(service, key, low) == [100.0, 200.0]
+    assert await fired_by(service, key, medium) == [200.0]
+    assert await fired_by(service, key, high) == [200.0]
+    assert await fired_by(service, key, liquidity) == [200_000.0, 5_000.0, 200_000.0]
+
+
+async def test_another_least_confidence_begins_a_rule_anew(service: Service, key: str) -> None:
+    made = await make(service, key)
+    path = f"{SIGNALS}/{made['signalId']}"
+    revision = "SELECT revision FROM signal"
+    before = service.accounts.rows(revision)
+    same = await call(service, key, "PATCH", path, {"leastConfidence": "medium"})
+    assert (same.json()["data"]["leastConfidence"], service.accounts.rows(revision)) == (
+        "medium",
+        before,
+    )
+    changed = await call(service, key, "PATCH", path, {"leastConfidence": "high"})
+    assert changed.json()["data"]["leastConfidence"] == "high"
+    assert service.accounts.rows(revision) == [(before[0][0] + 1,)]
+    wrong = await call(service, key, "PATCH", path, {"leastConfidence": "certain"})
+    assert refusal(wrong) == (400, "BAD_REQUEST")
 
 
 async def test_of_one_signal_so_many_webhooks_wait_and_the_oldest_is_dropped(

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.core.market.basis.packed import pack
+from mintscope.core.market.basis.price_basis import basis_of
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import LoadedMint, LogTrimmed, PricedSwap, Retracted
 from mintscope.core.market.report import token_report
+from mintscope.core.market.standing import Offer, Standing, stand
 from support.fakes.log import FakeLog
 
 MINTS = [Mint(f"mint{n}") for n in range(4)]
@@ -27,6 +30,19 @@ def priced(mint: Mint, index: int, rng: random.Random) -> PricedSwap:
     )
 
 
+def stood(time: int, rng: random.Random) -> bytes:
+    """Return pools as they may stand after a slot at *time*."""
+    offers = [
+        Offer(f"pool {rng.randrange(3)}", f"{n}", 1.0, 0.01, 5, rng.randrange(10**12), UnixS(at))
+        for n, at in enumerate((time - 900, time - 60, time))
+    ]
+    standing: Standing | None = None
+    for offer in offers:
+        standing, _ = stand(standing, offer)
+    assert standing is not None
+    return pack(standing)
+
+
 def replayed(log: FakeLog, seq: int, mint: Mint) -> bytes | None:
     """Return the report of *mint* at *seq*; None where there is too little."""
     now = log.tip_at(seq).time
@@ -35,7 +51,9 @@ def replayed(log: FakeLog, seq: int, mint: Mint) -> bytes | None:
     ENGINE.clear(0)
     ENGINE.apply(as_trades([(0, time, swap) for time, swap in log.swaps_at(seq, mint)]))
     try:
-        return msgspec.json.encode(token_report(mint, ENGINE.snapshot(0, now), now))
+        standings = log.standings_at(seq, mint)
+        basis = basis_of(standings[-1][1] if standings else None)
+        return msgspec.json.encode(token_report(mint, ENGINE.snapshot(0, now), now, basis=basis))
     except InsufficientData:
         return None
 
@@ -68,7 +86,9 @@ class Script:
         swaps = [
             priced(mint, n, self.rng) for n, mint in enumerate(mints * self.rng.choice((1, 2)))
         ]
-        self.log.append(self.slot, tip + self.rng.choice((0, 1, 40, 200)), *swaps)
+        time = tip + self.rng.choice((0, 1, 40, 200))
+        told = {mint: stood(time, self.rng) for mint in mints if self.rng.random() < 0.8}
+        self.log.append(self.slot, time, *swaps, standings=told)
 
     def retract(self) -> None:
         alive = self.log.slots_at(self.log.seq)

@@ -58,7 +58,7 @@ async def test_an_alert_is_made_tried_changed_paused_and_deleted(alice: Person) 
     assert "Nothing yet." in made
     assert "test 70" in tried
     assert "Hotter" in changed
-    assert "RSI, 1 hour comes above 80 Token" in changed
+    assert "RSI, 1 hour comes above 80, at medium confidence or high Token" in changed
     assert "Paused" in paused
     assert "Active" in resumed
     assert "You have none yet" in words(await alice.open("/alerts"))

@@ -94,6 +94,15 @@ async def test_its_numbers_are_those_of_the_api_at_the_same_slot(shop: Website, 
             assert_change(cells, label, each["change"][span])
 
 
+async def test_a_price_of_low_confidence_is_marked(shop: Website) -> None:
+    async with Person(shop) as person:
+        page = (await person.open("/tokens")).text
+        listed = (await person.open("/v1/tokens")).json()["data"]["tokens"]
+    low = [each for each in listed if (each["price"] or {}).get("confidence") == "low"]
+    assert low
+    assert page.count('aria-label="low confidence"') == len(low)
+
+
 def assert_change(cells: dict[str, str], label: str, change: float | None) -> None:
     name = {"5min": "5 min", "1h": "1 h", "1day": "1 day"}[label]
     value = number(cells[name])

@@ -1,7 +1,9 @@
 """The swap log in memory, obeying `market.log`: what was appended is what is read."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import takewhile
+
+import msgspec
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.engine.fold import MintFold
@@ -132,12 +134,21 @@ class FakeLog:
             await self.meanwhile()
         return loaded
 
-    def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
+    def append(
+        self,
+        slot: int,
+        time: int,
+        *swaps: PricedSwap,
+        standings: Mapping[Mint, bytes] | None = None,
+    ) -> None:
         header = SlotHeader(
             slot=Slot(slot), parent_slot=Slot(slot - 1), blockhash=str(slot), time=UnixS(time)
         )
         followed = self.tracked_at(self.seq)
-        self._add(Appended(self.seq + 1, header, tuple(s for s in swaps if s.mint in followed)))
+        kept = tuple(swap for swap in swaps if swap.mint in followed)
+        mints = {swap.mint for swap in kept}
+        standing = {mint: each for mint, each in (standings or {}).items() if mint in mints}
+        self._add(Appended(self.seq + 1, header, kept, standing))
 
     def finalize(self, slot: int) -> None:
         self._add(SlotFinalized(self.seq + 1, Slot(slot)))
@@ -209,7 +220,13 @@ class FakeLog:
             for swap in slot.swaps
             if swap.mint == mint
         ]
-        return kept.load(mint, seq, swaps, folded, slots[len(slots) - len(swaps) :])
+        loaded = kept.load(mint, seq, swaps, folded, slots[len(slots) - len(swaps) :])
+        return msgspec.structs.replace(loaded, standings=self.standings_at(seq, mint))
+
+    def standings_at(self, seq: int, mint: Mint) -> Sequence[tuple[Slot, bytes]]:
+        """Return the pools of *mint* after each living slot that changed them."""
+        slots = self.slots_at(seq)
+        return [(e.header.slot, e.standings[mint]) for e in slots if mint in e.standings]
 
     def final_at(self, seq: int) -> Slot | None:
         """Return the newest final slot."""

@@ -11,11 +11,13 @@ REPORT = b'{"token":"So11111111111111111111111111111111111111112","price":{"usd"
 class FakeReports:
     """Wrapped SOL has a report, USDC too little history, USDT is not tracked.
 
-    others   mints that have the same report
+    others          mints that have the same report
+    price_age_ms    of each mint; 0 of those without
     """
 
     def __init__(self) -> None:
         self.age_ms = 412
+        self.price_age_ms: dict[str, int | None] = {}
         self.reads = 0
         self.bug: Exception | None = None
         self.others: set[str] = set()
@@ -27,7 +29,7 @@ class FakeReports:
         if self.bug is not None or mint not in {WSOL, *self.others}:
             return None
         self.reads += 1
-        return ReadReport(self.body, Slot(350_000_000), self.age_ms, self.tag)
+        return self._of(mint)
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
         self.kinds.append(kind)
@@ -38,7 +40,11 @@ class FakeReports:
             raise InsufficientData("there are 3 m1 candles; a report needs 9")
         if mint not in {WSOL, *self.others}:
             raise TokenNotFound("this token is not tracked")
-        return ReadReport(self.body, Slot(350_000_000), self.age_ms, self.tag)
+        return self._of(mint)
+
+    def _of(self, mint: str) -> ReadReport:
+        price_age_ms = self.price_age_ms.get(mint, 0)
+        return ReadReport(self.body, Slot(350_000_000), self.age_ms, self.tag, price_age_ms)
 
 
 TRACKED, TOO_YOUNG, UNTRACKED = WSOL, USDC, USDT

@@ -74,7 +74,7 @@ def whole_report() -> bytes:
     return msgspec.json.encode(
         TokenReport(
             token=Mint(TRACKED),
-            price=Price(usd=150.5, sol=1.0),
+            price=Price.of(150.5, 1.0, None, UnixS(1_750_000_000)),
             indicators=Indicators(
                 m1=timeframe,
                 m5=timeframe,

@@ -48,6 +48,7 @@ class Answered(Generic[Data]):
     data_slot       the last Solana slot that the data knows of
     data_age_ms     how old the data was, in milliseconds
     is_degraded     the data is older than the service calls live
+    is_idle         the data is live, and the token does not trade
     request_id      what to tell the operator
     """
 
@@ -56,4 +57,5 @@ class Answered(Generic[Data]):
     data_slot: int | None = None
     data_age_ms: int | None = None
     is_degraded: bool = False
+    is_idle: bool = False
     request_id: str | None = None

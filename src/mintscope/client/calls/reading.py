@@ -61,6 +61,7 @@ def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -
         data_slot=_integer(headers.get("X-Data-Slot")),
         data_age_ms=_integer(headers.get("X-Data-Age-Ms")),
         is_degraded=headers.get("X-Data-Status") == "degraded",
+        is_idle=headers.get("X-Data-Status") == "idle",
         request_id=_said(headers.get("X-Request-Id")),
     )
 

@@ -3,11 +3,25 @@
 import msgspec
 
 
-class TokenPrice(msgspec.Struct, frozen=True):
-    """Of one whole token, at its newest accepted swap."""
+class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
+    """Of one whole token, at its newest accepted swap; None if the service does not say.
+
+    pool            whose swap set the price
+    age_ms          from that swap to the newest block that the service has read
+    liquidity_usd   that stand ready to buy the token in the pools that agree
+    pools           that agree on the price
+    confidence      "high", "medium" or "low"
+    rejected_share_h1   part of what changed hands within an hour at prices that were rejected
+    """
 
     usd: float
     sol: float
+    pool: str | None = None
+    age_ms: int | None = None
+    liquidity_usd: float | None = None
+    pools: int | None = None
+    confidence: str | None = None
+    rejected_share_h1: float | None = None
 
 
 class MacdValues(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ Every fact the analytics rest on is an event with a `seq`, one apart, so two fol
 that have applied all events up to the same `seq` can never differ.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -100,11 +100,14 @@ class Appended(msgspec.Struct, frozen=True):
 
     Where mints are followed by a floor, the swaps are those of every mint: one that
     reaches the floor is followed from a slot on that was appended before.
+
+    standings   the pools after it, packed as by `basis.packed`, of mints whose pools it changed
     """
 
     seq: int
     header: SlotHeader
     swaps: tuple[PricedSwap, ...]
+    standings: Mapping[Mint, bytes] = msgspec.field(default_factory=dict)
 
 
 class SlotFinalized(msgspec.Struct, frozen=True):
@@ -193,6 +196,8 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     tail      logged swaps not yet folded, and the folded ones since 15 minutes before the newest
               final slot, in order: enough for every "now" that a retraction can go back to
     imported_from   start of the first imported candle, whether it is still kept; None: none was
+    standings   the pools after slots, packed as by `basis.packed`, oldest first: those after the
+              newest folded slot that changed them, and after each one since
     """
 
     mint: Mint
@@ -202,6 +207,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     minutes: Sequence[tuple[UnixS, int, int]]
     tail: Sequence[TailSwap]
     imported_from: UnixS | None = None
+    standings: Sequence[tuple[Slot, bytes]] = ()
 
 
 class LogTip(msgspec.Struct, frozen=True, kw_only=True):

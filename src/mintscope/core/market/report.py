@@ -12,17 +12,87 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import InsufficientData
-from mintscope.base.primitives import Mint, Slot, UnixS, about
+from mintscope.base.primitives import MICRO_USD, Mint, Slot, UnixS, about
 from mintscope.base.solana import WSOL
+from mintscope.base.time import SECOND_MS
+from mintscope.core.market.basis.price_basis import Confidence, PriceBasis
 from mintscope.core.market.coverage import ReportCoverage
 from mintscope.core.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD, Floats
 
+EXAMPLE_POOL: Final = "8sLbNZoA1cfnvMJLPfp98ZLAnFSYCFApfJKMbiXNLwxj"
 
-class Price(msgspec.Struct, frozen=True, gc=False):
-    """Of one whole token, at its newest accepted swap."""
+
+class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Of one whole token, at its newest accepted swap, and what it rests on."""
 
     usd: Annotated[float, about("US dollars for one whole token, not rounded.", 171.25)]
     sol: Annotated[float, about("SOL for one whole token, not rounded.", 1.0)]
+    pool: Annotated[
+        str | None,
+        about(
+            "The pool whose swap set the price: an address, or two vaults with + between them."
+            " Null if the log does not say.",
+            EXAMPLE_POOL,
+        ),
+    ]
+    age_ms: Annotated[
+        int | None,
+        about(
+            "Milliseconds from that swap to the block time of the last applied slot. Null if the"
+            " log does not say.",
+            2000,
+        ),
+    ]
+    liquidity_usd: Annotated[
+        float | None,
+        about(
+            "US dollars, or SOL or tokens worth so much, that stand ready to buy the token in the"
+            " pools that agree on the price. Null if no balance shows it.",
+            1843210.5,
+        ),
+    ]
+    pools: Annotated[
+        int,
+        about(
+            "Pools that agree on the price within 2 %, the one that set it included. 0 if the log"
+            " does not say.",
+            3,
+        ),
+    ]
+    confidence: Annotated[
+        Confidence,
+        about(
+            "How good the price is. high: at least 100,000 US dollars stand in the pools that agree"
+            " and it was set within 5 minutes; medium: 1,000 US dollars, and within an hour; low:"
+            " else, and in the first 10 minutes of a token.",
+            "high",
+        ),
+    ]
+    rejected_share_h1: Annotated[
+        float | None,
+        about(
+            "Part of what changed hands within an hour at prices that were rejected, 0 to 1. Null"
+            " if the log does not say.",
+            0.002,
+        ),
+    ]
+
+    @classmethod
+    def of(cls, usd: float, sol: float, basis: PriceBasis | None, now: UnixS) -> "Price":
+        """Return the price with what it rests on, as of *now*."""
+        if basis is None:
+            return cls(usd, sol, None, None, None, 0, Confidence.LOW, None)
+        depth = basis.depth
+        return cls(
+            usd,
+            sol,
+            basis.pool,
+            max(0, now - basis.at) * SECOND_MS,
+            None if depth is None else depth / MICRO_USD,
+            basis.pool_count,
+            basis.confidence(now),
+            basis.rejected_share(now),
+        )
 
 
 class Macd(msgspec.Struct, frozen=True, gc=False):
@@ -203,15 +273,18 @@ PARTIAL: Final = ReportKind(is_partial=True)
 """The report that pages show."""
 
 
-def token_report(
+def token_report(  # noqa: PLR0913 - one argument for each part
     mint: Mint,
     values: Floats,
     now: UnixS,
     coverage: ReportCoverage | UnsetType = UNSET,
     *,
+    basis: PriceBasis | None = None,
     is_partial: bool = False,
 ) -> TokenReport:
     """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
+
+    basis   what the price rests on; None if the log does not say
 
     Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no
     timeframe has more candles than m1, so none could have an average.
@@ -221,18 +294,22 @@ def token_report(
             f"{values[COUNTS]:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
             f" trades of this token in {CANDLES_MIN} different minutes since tracking began."
         )
-    return report_of(mint, values, now, coverage)
+    return report_of(mint, values, now, coverage, basis)
 
 
 def report_of(
-    mint: Mint, values: Floats, now: UnixS, coverage: ReportCoverage | UnsetType = UNSET
+    mint: Mint,
+    values: Floats,
+    now: UnixS,
+    coverage: ReportCoverage | UnsetType = UNSET,
+    basis: PriceBasis | None = None,
 ) -> TokenReport:
     """Return the report however little there is: one priced swap at least."""
     v = values.tolist()
     m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
     return TokenReport(
         mint,
-        Price(v[USD], v[SOL]),
+        Price.of(v[USD], v[SOL], basis, now),
         Indicators(
             _timeframe(v, 0),
             _timeframe(v, READ),
@@ -265,19 +342,27 @@ class ReadReport(msgspec.Struct, frozen=True, gc=False):
     body     the report as JSON, ready to send
     slot     the last applied slot
     age_ms   of the data, by the market's clock; 0 while files are replayed
-    tag      names all that it says but the end of its span, which moves with the clock: an entity
-             tag, the same in every process; empty for what is never asked for again
+    tag      names all that it says but the end of its span and the age of its price, which move
+             with the clock: an entity tag, the same in every process; empty for what is never asked
+             for again
+    price_age_ms   of the swap that set the price, as of that slot; None if it is not known
     """
 
     body: bytes
     slot: Slot
     age_ms: int
     tag: bytes = b""
+    price_age_ms: int | None = None
 
 
-def tag_of(values: Floats) -> bytes:
-    """Return the entity tag of a report made of *values*: weak, for its bytes may differ."""
-    return b'W/"%b"' % blake2b(values.tobytes(), digest_size=12).hexdigest().encode()
+def tag_of(values: Floats, price: Price) -> bytes:
+    """Return the entity tag of a report with *price* made of *values*: weak, bytes may differ."""
+    parts = blake2b(values.tobytes(), digest_size=12)
+    parts.update(
+        repr((price.pool, price.liquidity_usd, price.pools, price.confidence.value)).encode()
+    )
+    parts.update(repr(price.rejected_share_h1).encode())
+    return b'W/"%b"' % parts.hexdigest().encode()
 
 
 class Reports(Protocol):

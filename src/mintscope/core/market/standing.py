@@ -142,6 +142,24 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.depth / SILENT * min(1.0, dead_s / silent_s)
 
 
+class HourFlow(NamedTuple):
+    """What changed hands at a price in the clock hour of the newest swap, and in the one before.
+
+    hour                             its number since 1970
+    taken, rejected                  micro-USD of swaps that set the price, and of the others
+    taken_before, rejected_before    the same of the hour before
+    """
+
+    hour: int
+    taken: int
+    rejected: int
+    taken_before: int
+    rejected_before: int
+
+
+NO_FLOW: Final = HourFlow(0, 0, 0, 0, 0)
+
+
 class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The pools of a mint as of its newest swap.
 
@@ -149,6 +167,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     usd, at     this price, and when
     is_direct   it was set in dollars or SOL, and not through another token
     since       of the first swap; of the first of another pool after an hour without a price
+    flow        of the swaps that offered a price; NO_FLOW in logs of before
     """
 
     pools: tuple[StandingPool, ...]
@@ -157,6 +176,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     at: UnixS
     since: UnixS
     is_direct: bool = True
+    flow: HourFlow = NO_FLOW
 
     @property
     def pause_s(self) -> float:
@@ -172,19 +192,35 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
     if standing is None:
         if offer.trip or offer.succeeds is not None:
             return None, False
-        fresh = (_fresh(offer),)
+        fresh, flow = (_fresh(offer),), _flowed(NO_FLOW, offer, sets=True)
         since = offer.time
-        return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct), True
+        return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct, flow), True
     if offer.succeeds is not None:
         return _succeeded(standing, offer.succeeds, offer.pool), False
     pools, place = _traded(standing.pools, offer)
     if not _sets(pools, place, offer):
         last = standing.pool, standing.usd, standing.at, standing.since, standing.is_direct
-        return Standing(pools, *last), False
+        return Standing(pools, *last, _flowed(standing.flow, offer, sets=False)), False
     since = standing.since
     if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
         since = offer.time
-    return Standing(pools, offer.pool, offer.usd, offer.time, since, offer.is_direct), True
+    flow = _flowed(standing.flow, offer, sets=True)
+    return Standing(pools, offer.pool, offer.usd, offer.time, since, offer.is_direct, flow), True
+
+
+def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
+    """Return *flow* after *offer*, whether or not it *sets* the price."""
+    last, taken, rejected, taken_before, rejected_before = flow
+    hour = offer.time // HOUR_S
+    if hour != last:
+        is_next = hour == last + 1
+        taken_before, rejected_before = (taken, rejected) if is_next else (0, 0)
+        taken = rejected = 0
+    if sets:
+        taken += offer.volume
+    else:
+        rejected += offer.volume
+    return HourFlow(hour, taken, rejected, taken_before, rejected_before)
 
 
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:

@@ -71,8 +71,10 @@ class TokenExpress:
         self._freshness = freshness
         self._clock = clock
         # A busy millisecond has many answers, and a client has few states of its window.
-        self._freshness_lines = lru_cache(maxsize=4)(
-            lambda slot, age_ms: _lines(freshness.headers(slot=slot, age_ms=age_ms, cache=CHECKED))
+        self._freshness_lines = lru_cache(maxsize=8)(
+            lambda slot, age_ms, is_idle: _lines(
+                freshness.headers(slot=slot, age_ms=age_ms, is_idle=is_idle, cache=CHECKED)
+            )
         )
         self._limit_lines = lru_cache(maxsize=4_096)(
             lambda verdict: _lines(limit_headers(limiter.limit, verdict))
@@ -119,7 +121,7 @@ class TokenExpress:
             request_id,
             self._limit_lines(verdict),
             balance,
-            self._freshness_lines(report.slot, report.age_ms),
+            self._freshness_lines(report.slot, report.age_ms, self._freshness.is_idle(report)),
             report.tag,
             len(body),
         )

@@ -21,12 +21,14 @@ from mintscope.edges.server.response import Header, Response
 
 DEGRADED_AFTER_S: Final = 30.0
 STALE_AFTER_S: Final = 300.0
+IDLE_AFTER_S: Final = 300.0
 
 PRIVATE: Final[Header] = (b"cache-control", b"private, no-store")
 # The client's own cache may keep it, and asks each time whether it is still so.
 CHECKED: Final[Header] = (b"cache-control", b"private, no-cache")
 LIVE: Final[Header] = (b"x-data-status", b"live")
 DEGRADED: Final[Header] = (b"x-data-status", b"degraded")
+IDLE: Final[Header] = (b"x-data-status", b"idle")
 
 TOKEN_STATUS: Final = {
     ErrorCode.TOKEN_NOT_FOUND: b"not-tracked",
@@ -41,10 +43,14 @@ mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # the same few are asked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """Data older than *degraded_after_s* is marked, older than *stale_after_s* is not sold."""
+    """Data older than *degraded_after_s* is marked, older than *stale_after_s* is not sold.
+
+    idle_after_s   a token whose price was set longer ago than that is idle, if the data is new
+    """
 
     degraded_after_s: float = DEGRADED_AFTER_S
     stale_after_s: float = STALE_AFTER_S
+    idle_after_s: float = IDLE_AFTER_S
 
     def expect(self, report: ReadReport) -> None:
         """Raise DataStale if *report* is too old to be sold."""
@@ -58,13 +64,21 @@ class Freshness:
         """Say whether *report* is fresh enough to be sold."""
         return report.age_ms <= self.stale_after_s * 1000
 
-    def headers(self, *, slot: int, age_ms: int, cache: Header = PRIVATE) -> tuple[Header, ...]:
+    def is_idle(self, report: ReadReport) -> bool:
+        """Say whether no swap has set the price in *report* lately."""
+        price_age_ms = report.price_age_ms
+        return price_age_ms is not None and price_age_ms > self.idle_after_s * 1000
+
+    def headers(
+        self, *, slot: int, age_ms: int, is_idle: bool = False, cache: Header = PRIVATE
+    ) -> tuple[Header, ...]:
         """Return the headers that say how fresh a report is, and who may keep it."""
+        is_live = age_ms <= self.degraded_after_s * 1000
         return (
             cache,
             (b"x-data-slot", b"%d" % slot),
             (b"x-data-age-ms", b"%d" % age_ms),
-            LIVE if age_ms <= self.degraded_after_s * 1000 else DEGRADED,
+            DEGRADED if not is_live else IDLE if is_idle else LIVE,
         )
 
 
@@ -129,11 +143,14 @@ class V1:
         return Response(200, body)
 
     def _headers(self, report: ReadReport) -> tuple[Header, ...]:
-        slot, age_ms = report.slot, report.age_ms
-        if not report.tag:  # given again to who paid for it
-            return self.freshness.headers(slot=slot, age_ms=age_ms)
-        fresh = self.freshness.headers(slot=slot, age_ms=age_ms, cache=CHECKED)
-        return (*fresh, (b"etag", report.tag))
+        cache = CHECKED if report.tag else PRIVATE  # without a tag it is given again to a payer
+        fresh = self.freshness.headers(
+            slot=report.slot,
+            age_ms=report.age_ms,
+            is_idle=self.freshness.is_idle(report),
+            cache=cache,
+        )
+        return (*fresh, (b"etag", report.tag)) if report.tag else fresh
 
     async def get_credit_balance(self, request: Request) -> Response:
         """Endpoint 4: the credits left, 0 included."""

@@ -171,7 +171,8 @@ class Follower:
         slot, age_ms = self._market.slot, self.age_ms()
         assert slot is not None
         assert age_ms is not None
-        return ReadReport(body, slot, age_ms, self._market.tag())
+        market = self._market
+        return ReadReport(body, slot, age_ms, market.tag(), market.price_age_ms())
 
     async def _advance(self, seq: int) -> bool:
         """Apply events up to *seq*; False where the log does not continue what was applied."""

@@ -43,7 +43,10 @@ META_SCHEMA: Final[Mapping[str, Any]] = {
         "creditsRemaining": {"type": "integer", "description": "Credits left after this call."},
         "dataSlot": {"type": "integer", "description": "The last Solana slot in the data."},
         "dataAgeMs": {"type": "integer", "description": "Age of the data, in milliseconds."},
-        "dataStatus": {"enum": ["live", "degraded"], "description": "degraded: older than 30 s."},
+        "dataStatus": {
+            "enum": ["live", "idle", "degraded"],
+            "description": "degraded: older than 30 s. idle: no swap set the price for 5 minutes.",
+        },
     },
     "required": ["timestamp", "requestId", "creditsCharged", "usdPaid"],
 }

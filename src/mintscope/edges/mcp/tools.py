@@ -51,7 +51,8 @@ TOOLS: Final = (
         "/v1/tokens",
         ToolCost.NOTHING,
         "The Solana tokens that this service follows: mint, name, symbol, price of one whole token"
-        " in USD and SOL, change of the price as a fraction (0.05 is five percent more; that of a"
+        " in USD and SOL with its confidence (high, medium, low), change of the price as a fraction"
+        " (0.05 is five percent more; that of a"
         " day, d1, is since changeSince if that is not null: the token is younger), volume of a day"
         " in USD, market cap in USD, timeframes that are ready. Find the mint of a token"
         " here, for the other tools. query is a part of the name or symbol, or the beginning of the"
@@ -72,6 +73,8 @@ TOOLS: Final = (
         " which is buy volume over all volume (0 to 1), of the last 1, 5 and 15 minutes, 1 and 4"
         " hours, and day. Numbers are not rounded; null means that there are too few candles yet. A"
         " token with trades in fewer than 9 minutes is INSUFFICIENT_DATA unless partial is true."
+        " price.confidence says how good the price is: low costs little to move, or is of a token's"
+        " first 10 minutes; price.liquidityUsd stands behind it, price.ageMs ago it was set."
         " coverage is the part of all trades of the last hour or two that was read (0 to 1)."
         f" {FRESH} {ONE_CREDIT}"
         f" {FREE_ERRORS}",

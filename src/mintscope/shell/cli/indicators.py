@@ -92,6 +92,7 @@ def report(
     values = _snapshot(swaps, UnixS(at))
     data = msgspec.to_builtins(report_of(Mint(""), values, UnixS(at)))
     del data["token"]
+    data["price"] = {unit: data["price"][unit] for unit in ("usd", "sol")}  # of no pool
     if isnan(data["price"]["sol"]):
         data["price"]["sol"] = None
     print(msgspec.json.encode(data).decode())

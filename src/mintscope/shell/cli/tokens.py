@@ -11,6 +11,7 @@ from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.base.solana import SourceError
 from mintscope.base.time import SECOND_MS
+from mintscope.core.market.basis.price_basis import basis_of
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import COUNTS
 from mintscope.core.market.history.imports import Imported
@@ -230,7 +231,10 @@ def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
     engine = Engine(1)
     engine.load(0, loaded)
     values = engine.snapshot(0, now)
-    return report_of(loaded.mint, values, now) if values[COUNTS] > 0 else None
+    if values[COUNTS] == 0:
+        return None
+    basis = basis_of(loaded.standings[-1][1] if loaded.standings else None)
+    return report_of(loaded.mint, values, now, basis=basis)
 
 
 def _parsed(mint: str) -> Mint:

@@ -91,6 +91,8 @@ class ApiConfig(Section):
     """Older data is served marked degraded."""
     stale_after_s: values.Seconds = 300.0
     """Older data is not served, and costs nothing."""
+    idle_after_s: values.Seconds = 300.0
+    """A token whose price no swap has set for longer is served marked idle."""
     read_share_min: float = Field(default=0.95, ge=0, le=1)
     """Part of the calls that exchanged tokens lately, and of their volume, that must have been
     read, else the check `coverage` of /v1/health fails; nothing is refused for it."""

@@ -227,7 +227,11 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         health_limit=_limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
         other_limit=other_limit(api),
         rotation_limit=_limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
-        freshness=Freshness(degraded_after_s=api.degraded_after_s, stale_after_s=api.stale_after_s),
+        freshness=Freshness(
+            degraded_after_s=api.degraded_after_s,
+            stale_after_s=api.stale_after_s,
+            idle_after_s=api.idle_after_s,
+        ),
         merchant=merchant,
         accounts=None if accounts is None else account_parts(config.accounts, accounts),
         series=series,

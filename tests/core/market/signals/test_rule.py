@@ -132,7 +132,7 @@ def test_every_number_of_a_report_has_a_name() -> None:
     assert {"price.usd", "price.sol", "indicators.m5.macd.histogram"} <= set(FIELDS)
     assert "indicators.h1.fibonacci.swingHigh" in FIELDS
     assert "indicators.buySellPressure.d1" in FIELDS
-    assert len(FIELDS) == 2 + 4 * (5 + 3 + 11) + 6
+    assert len(FIELDS) == 4 + 4 * (5 + 3 + 11) + 6
     built = msgspec.to_builtins(REPORT)
     for field in FIELDS:
         told = built

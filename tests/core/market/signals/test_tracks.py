@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import WSOL
+from mintscope.core.market.basis.packed import pack as pack_standing
+from mintscope.core.market.basis.price_basis import basis_of
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.log import Appended, LogTrimmed, PricedSwap
 from mintscope.core.market.report import TokenReport, token_report
 from mintscope.core.market.signals.tracks import Tracks, pack, unpack
+from mintscope.core.market.standing import Offer, Standing, stand
 from support.fakes.log import FakeLog
 
 MINT: Final = Mint(WSOL)
@@ -41,6 +44,16 @@ def swap(mint: Mint, number: int, price: int) -> PricedSwap:
     return PricedSwap(mint, number, 0, -1, 0, price % 2 == 0, 10**6 * price, float(price), 0.01)
 
 
+def stood(time: int) -> bytes:
+    """Return a pool that is as deep as its time is late."""
+    standing: Standing | None = None
+    for number, at in enumerate((time - 900, time - 600, time)):
+        offer = Offer("pool", f"{number}", 1.0, 0.01, 5, time * 10**3, UnixS(at))
+        standing, _ = stand(standing, offer)
+    assert standing is not None
+    return pack_standing(standing)
+
+
 def begun_log() -> FakeLog:
     log = FakeLog()
     log.track(MINT)
@@ -56,7 +69,8 @@ def loaded_report(log: FakeLog, seq: int, now: UnixS) -> TokenReport | None:
     assert loaded is not None
     ENGINE.load(0, loaded)
     try:
-        return token_report(MINT, ENGINE.snapshot(0, now), now)
+        basis = basis_of(loaded.standings[-1][1] if loaded.standings else None)
+        return token_report(MINT, ENGINE.snapshot(0, now), now, basis=basis)
     except InsufficientData:
         return None
 
@@ -68,7 +82,7 @@ def take_step(log: FakeLog, step: tuple[object, ...]) -> None:
             assert tip.time is not None
             slot = 1 + max(e.header.slot for e in log.kept if isinstance(e, Appended))
             made = [swap(mint, n, price) for n, (mint, price) in enumerate(swaps)]
-            log.append(slot, tip.time + pause, *made)
+            log.append(slot, tip.time + pause, *made, standings={MINT: stood(tip.time + pause)})
         case ("retract",):
             slots = log.slots_at(log.seq)
             if slots[-1].header.slot > max(log.final_at(log.seq) or 0, 9):

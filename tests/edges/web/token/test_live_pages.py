@@ -123,6 +123,8 @@ async def test_what_the_list_says_is_told_without_a_swap(tmp_path: Path) -> None
     assert told["volume"] == dollars(line["volumeUsdD1"])
     assert told["cap"] == dollars(line["marketCapUsd"])
     assert told["swaps"] == f"{line['swapsD1']:,}"
+    assert line["price"]["confidence"] in told["confidence"]
+    assert told["liquidity"] == dollars(line["price"]["liquidityUsd"])
 
 
 async def test_a_page_that_was_away_is_told_all_candles_again(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ from mintscope.core.accounts.signals.signal import (
     Signal,
     SignalId,
 )
+from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.log import Event, LoadedMint, LogTip, Untracked
-from mintscope.core.market.signals.fields import Field, read_field
+from mintscope.core.market.signals.fields import OF_CONFIDENCE, Field, read_field
 from mintscope.core.market.signals.rule import Rule, RuleState, look
 from mintscope.core.market.signals.tracks import Tracks
 
@@ -37,6 +38,7 @@ class _Watched(msgspec.Struct, gc=False):
     field: Field
     rule: Rule
     is_closed: bool
+    least_confidence: Confidence
     state: RuleState | None
     hour_since: UnixMs | None
     hour_count: int
@@ -138,6 +140,9 @@ class Evaluation:
                 field=asked.field,
                 rule=asked.rule,
                 is_closed=asked.is_closed,
+                least_confidence=(
+                    Confidence.LOW if asked.field in OF_CONFIDENCE else asked.least_confidence
+                ),
                 state=state,
                 hour_since=signal.hour_since,
                 hour_count=signal.hour_count,
@@ -281,7 +286,10 @@ class Evaluation:
         if report is None:
             return
         values: dict[Field, float | None] = {}
+        looked_at = {each for each in Confidence if report.price.confidence.is_at_least(each)}
         for watched in watching:
+            if watched.least_confidence not in looked_at:
+                continue
             if watched.field not in values:
                 values[watched.field] = read_field(report, watched.field)
             value = values[watched.field]

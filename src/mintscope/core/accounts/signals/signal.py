@@ -7,6 +7,7 @@ from typing import NamedTuple, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.core.accounts.user import UserId
+from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import Direction, Rule, SignalKind
 
@@ -36,6 +37,7 @@ class SignalRule:
     by_email     whether firings are told by e-mail
     is_active    whether it is evaluated
     is_closed    looked at as each minute ends, without the candles that are open then
+    least_confidence   reports whose price is not as good are not looked at
     """
 
     name: str
@@ -50,6 +52,7 @@ class SignalRule:
     by_email: bool = False
     is_active: bool = True
     is_closed: bool = False
+    least_confidence: Confidence = Confidence.LOW
 
     @property
     def rule(self) -> Rule:
@@ -110,6 +113,7 @@ class SignalChanges(TypedDict, total=False):
     by_email: bool
     is_active: bool
     is_closed: bool
+    least_confidence: Confidence
     nonce: bytes
     old_nonce: bytes
     old_nonce_until: UnixMs

@@ -29,7 +29,8 @@ from mintscope.core.accounts.signals.webhook import secret_text
 from mintscope.core.accounts.signals.writing import tell_by_email
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import UserId
-from mintscope.core.market.signals.rule import Direction
+from mintscope.core.market.basis.price_basis import Confidence
+from mintscope.core.market.signals.rule import Direction, Rule
 
 OLD_SECRET_MS: Final = DAY_MS
 TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
@@ -210,8 +211,9 @@ class Signals:
             by_email=asked.by_email,
             is_active=asked.is_active,
             is_closed=asked.is_closed,
+            least_confidence=asked.least_confidence,
         )
-        is_other = (asked.rule, asked.is_closed) != (before.rule, before.is_closed)
+        is_other = _evaluated(asked) != _evaluated(before)
         if is_other or asked.is_active > before.is_active:
             rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
         if asked.webhook_url != before.webhook_url:
@@ -251,6 +253,11 @@ def _as_told(firing: Firing, told: Told) -> Firing:
         given_up_at=told.given_up_at,
         reason=told.reason,
     )
+
+
+def _evaluated(asked: SignalRule) -> tuple[Rule, bool, Confidence]:
+    """Return what of *asked* is evaluated: a signal of which it changes begins anew."""
+    return asked.rule, asked.is_closed, asked.least_confidence
 
 
 def _find(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Signal | None:

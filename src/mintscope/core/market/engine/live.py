@@ -12,13 +12,15 @@ applies those that the loaded snapshot does not know.
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.coverage import ReportCoverages
+from mintscope.core.market.basis.price_basis import basis_of
+from mintscope.core.market.coverage import ReportCoverage, ReportCoverages
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.engine.kernels import Floats
 from mintscope.core.market.log import (
@@ -44,6 +46,14 @@ class _Expected:
     events: list[Event] = field(default_factory=list)
 
 
+class _Made(NamedTuple):
+    """A report as JSON, its tag, and how old its price is."""
+
+    body: bytes
+    tag: bytes
+    price_age_ms: int | None
+
+
 class LiveMarket:
     """At most *capacity* mints, those used least recently evicted first.
 
@@ -57,13 +67,14 @@ class LiveMarket:
         self._engine = Engine(capacity)
         self._free = list(range(capacity))
         self._live: OrderedDict[Mint, int] = OrderedDict()
+        self._standings: dict[Mint, bytes] = {}  # the pools of those, packed
         self._expected: dict[Mint, _Expected] = {}
         # Slots that may still be retracted, and the newest that cannot.
         self._times: dict[Slot, UnixS] = {}
-        # Plain reports at `_bodies_time` of mints that have not traded since, with their tags.
-        self._bodies: dict[Mint, tuple[bytes, bytes]] = {}
+        # Plain reports at `_bodies_time` of mints that have not traded since.
+        self._bodies: dict[Mint, _Made] = {}
         self._bodies_time: UnixS | None = None
-        self._tag = b""
+        self._last = _Made(b"", b"", None)
         self._encoder = msgspec.json.Encoder()
         self._coverages: ReportCoverages | None = None
 
@@ -154,6 +165,9 @@ class LiveMarket:
             self._free.append(row)
             raise
         self._live[loaded.mint] = row
+        self._stand(loaded.mint, loaded.standings[-1][1] if loaded.standings else None)
+        for event in appended:
+            self._stand(loaded.mint, event.standings.get(loaded.mint))
         self._engine.apply(
             as_trades(
                 [
@@ -173,27 +187,31 @@ class LiveMarket:
         """
         self._live.move_to_end(mint)
         if kind != PLAIN:
-            body, self._tag = self._made(mint, kind)
-            return body
+            self._last = self._made(mint, kind)
+            return self._last.body
         if self.time != self._bodies_time:
             self._bodies.clear()
             self._bodies_time = self.time
         made = self._bodies.get(mint)
         if made is None:
             made = self._bodies[mint] = self._made(mint, kind)
-        body, self._tag = made
-        return body
+        self._last = made
+        return made.body
 
-    def _made(self, mint: Mint, kind: ReportKind) -> tuple[bytes, bytes]:
-        """Return a report and its tag."""
+    def _made(self, mint: Mint, kind: ReportKind) -> _Made:
         values, now = self._values(mint, kind)
         coverage = UNSET if self._coverages is None else self._coverages.of(mint)
-        report = token_report(mint, values, now, coverage, is_partial=kind.is_partial)
-        return self._encoder.encode(report), tag_of(values)
+        report = self._report(mint, kind, values, now, coverage)
+        price = report.price
+        return _Made(self._encoder.encode(report), tag_of(values, price), price.age_ms)
 
     def tag(self) -> bytes:
         """Return the `ReadReport.tag` of what `report` has just returned."""
-        return self._tag
+        return self._last.tag
+
+    def price_age_ms(self) -> int | None:
+        """Return the `ReadReport.price_age_ms` of what `report` has just returned."""
+        return self._last.price_age_ms
 
     def cover(self, coverages: ReportCoverages) -> None:
         """Say *coverages* in the reports from now on."""
@@ -206,7 +224,19 @@ class LiveMarket:
         Raises InsufficientData where there is too little to report.
         """
         values, now = self._values(mint, kind)
-        return token_report(mint, values, now, is_partial=kind.is_partial)
+        return self._report(mint, kind, values, now, UNSET)
+
+    def _report(
+        self,
+        mint: Mint,
+        kind: ReportKind,
+        values: Floats,
+        now: UnixS,
+        coverage: ReportCoverage | UnsetType,
+    ) -> TokenReport:
+        basis = basis_of(self._standings.get(mint))
+        is_partial = kind.is_partial
+        return token_report(mint, values, now, coverage, basis=basis, is_partial=is_partial)
 
     def _values(self, mint: Mint, kind: ReportKind) -> tuple[Floats, UnixS]:
         row, now = self._live[mint], self.time
@@ -220,10 +250,16 @@ class LiveMarket:
             row = self._live.get(swap.mint)
             if row is not None:
                 self._bodies.pop(swap.mint, None)
+                self._stand(swap.mint, event.standings.get(swap.mint))
                 trades.append((row, event.header.time, swap))
             self._keep(swap.mint, event)
         if trades:
             self._engine.apply(as_trades(trades))
+
+    def _stand(self, mint: Mint, packed: bytes | None) -> None:
+        """Take the pools of *mint*, which is in memory, as *packed*; None: they did not change."""
+        if packed is not None:
+            self._standings[mint] = packed
 
     def _keep(self, mint: Mint, event: Event) -> None:
         expected = self._expected.get(mint)
@@ -235,6 +271,7 @@ class LiveMarket:
         row = self._live.pop(mint, None)
         if row is not None:
             self._bodies.pop(mint, None)
+            self._standings.pop(mint, None)
             self._free.append(row)
         if event is not None:
             self._keep(mint, event)

@@ -139,7 +139,7 @@ class ListColumns:
         volumes, bought, swaps, usd, sol, first = (
             np.array(column, kind)[is_known]
             for column, kind in zip(
-                list(zip(*slot.trades, strict=True))[1:],
+                list(zip(*slot.trades, strict=True))[1:7],
                 ("i8", "i8", "i8", "f8", "f8", "f8"),
                 strict=True,
             )

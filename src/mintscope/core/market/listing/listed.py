@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.basis.price_basis import basis_of
 from mintscope.core.market.listing.days import Closes, DayCloses
 from mintscope.core.market.listing.momentum import rsi_of
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned, hides
@@ -25,6 +26,7 @@ from mintscope.core.market.listing.order import RowOrder, are_in, order_of, shar
 from mintscope.core.market.listing.store import FoldedTo
 from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount
 from mintscope.core.market.readiness import CANDLES_FOR_ALL
+from mintscope.core.market.report import Price
 from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe
 
 Floats = NDArray[np.float64]
@@ -123,6 +125,7 @@ class ListLine(NamedTuple):
     age_s        since it is followed
     ui_multiplier   how many tokens wallets show for one, at the time of the list
     look_alike_of   the mint of which more is traded in D1, whose symbol or name looks the same
+    price        usd and sol with what they rest on
     """
 
     listed: ListedMint
@@ -139,6 +142,7 @@ class ListLine(NamedTuple):
     ui_multiplier: float | None = None
     change_since: UnixS | None = None
     look_alike_of: Mint | None = None
+    price: Price | None = None
 
 
 class ListedPage(NamedTuple):
@@ -166,6 +170,7 @@ class ListedTokens:
         mints: Sequence[ListedMint | None],
         rows: Any,
         *,
+        standings: Sequence[bytes | None],
         names: NameIndex,
         addresses: AddressIndex,
         days: DayCloses,
@@ -173,10 +178,12 @@ class ListedTokens:
     ) -> None:
         """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards.
 
+        standings   of each row the pools of its mint, packed
         folds   of each row what its name and its symbol look like, as numbers; 0: it has none
         """
         self.folded = folded
         self._mints = mints
+        self._standings = standings
         self._names = names
         self._addresses = addresses
         self._days = days
@@ -343,7 +350,13 @@ class ListedTokens:
                 ui_multiplier=None if scaled is None or now is None else scaled.at(now),
                 change_since=None if isnan(at) else UnixS(int(at)),
                 look_alike_of=self._mint_at(top),
+                price=self._price(row, usd, sol),
             )
+
+    def _price(self, row: int, usd: float, sol: float) -> Price | None:
+        if isnan(usd) or isnan(sol) or self.folded.time is None:
+            return None
+        return Price.of(usd, sol, basis_of(self._standings[row]), self.folded.time)
 
 
 class TokenLists(Protocol):

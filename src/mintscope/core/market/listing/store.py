@@ -48,6 +48,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first_usd  the first price of its own that is kept; None before it
     minutes    of H1, those in which something was traded, oldest first
     parts      of D1, those in which something was traded, oldest first
+    standing   its pools, packed as by `basis.packed`; None before its first priced swap
     Imported candles are in none of these but the state.
     """
 
@@ -59,6 +60,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     minutes: Sequence[MinuteVolume]
     parts: Sequence[PartVolume]
     first_usd: float | None = None
+    standing: bytes | None = None
 
 
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +79,7 @@ class MintTrades(NamedTuple):
     """What one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price.
 
     first_usd   the first price
+    standing    its pools after the slot, packed; None if they did not change
     """
 
     mint: Mint
@@ -86,6 +89,7 @@ class MintTrades(NamedTuple):
     price_usd: float | None
     price_sol: float | None
     first_usd: float | None = None
+    standing: bytes | None = None
 
 
 class SlotTrades(NamedTuple):

@@ -42,6 +42,7 @@ class TokenList:
         self._columns = ListColumns(folded.time or UnixS(0))
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
+        self._standings: list[bytes | None] = []  # the pools of each, packed
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
         self._folds = np.zeros((ROWS_MIN, 2), np.int32)  # what name and symbol look like
@@ -84,6 +85,7 @@ class TokenList:
             self._columns.start_row(row)
             self._gone.append((self._columns.part, row))
             self._mints[row] = None
+            self._standings[row] = None
             self._put_line(row, b"")
             self._folds[row] = 0
 
@@ -92,6 +94,9 @@ class TokenList:
         find = self._rows.get
         for slot in slots:
             numbers = np.array([find(trade.mint, -1) for trade in slot.trades], np.int32)
+            for row, trade in zip(numbers.tolist(), slot.trades, strict=True):
+                if row >= 0 and trade.standing is not None:
+                    self._standings[row] = trade.standing
             self._columns.apply(slot, numbers)
             self.folded = slot.folded
 
@@ -116,6 +121,7 @@ class TokenList:
             self.folded,
             mints,
             rows,
+            standings=list(self._standings),
             names=self._names,
             addresses=self._addresses,
             folds=self._folds[: len(mints)].copy(),
@@ -139,6 +145,7 @@ class TokenList:
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
         if since is not None:
             kept["since"] = since
+        self._standings[row] = one.standing
         self._address_bytes[row] = 0
         self._address_bytes[row, : len(one.mint)] = np.frombuffer(one.mint.encode(), np.uint8)
         self._addresses = None
@@ -149,6 +156,7 @@ class TokenList:
         if self._gone and self._gone[0][0] + D1.parts < self._columns.part:
             return self._gone.popleft()[1]
         self._mints.append(None)
+        self._standings.append(None)
         self._lines.append(b"")
         self._names = None
         self._columns.make_room(len(self._mints))

@@ -37,6 +37,9 @@ FIELDS: Final[Mapping[Field, tuple[str, ...]]] = {
     if names[0] in PARTS
 }
 
+OF_CONFIDENCE: Final = {Field("price.liquidityUsd"), Field("price.rejectedShareH1")}
+"""What says how good a price is, however good it is."""
+
 
 def read_field(report: TokenReport, field: Field) -> float | None:
     """Return the value of *field*, one of FIELDS; None where history is too short for it."""

@@ -13,6 +13,7 @@ import msgspec
 from mintscope.base.errors import InsufficientData
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.time import MINUTE_S
+from mintscope.core.market.basis.price_basis import basis_of
 from mintscope.core.market.engine.engine import Engine, as_trades
 from mintscope.core.market.log import (
     Appended,
@@ -28,11 +29,12 @@ from mintscope.core.market.report import TokenReport, token_report
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot."""
+    """The swaps of a mint in one slot, and its pools after it, None if they did not change."""
 
     slot: Slot
     time: UnixS
     swaps: list[PricedSwap]
+    standing: bytes | None
 
 
 @dataclass(slots=True)
@@ -46,6 +48,13 @@ class _Track:
     base: LoadedMint
     since: list[_Since] = field(default_factory=list)
     is_kept: bool = False
+
+    @property
+    def standing(self) -> bytes | None:
+        """The pools of the mint as of its newest slot, packed; None if the log names none."""
+        newer = (each.standing for each in reversed(self.since) if each.standing is not None)
+        kept = self.base.standings
+        return next(newer, kept[-1][1] if kept else None)
 
 
 class Tracks:
@@ -137,9 +146,9 @@ class Tracks:
         if self.time is None:
             return None
         try:
-            row = self._tracks[mint].row
-            values = self._engine.snapshot(row, self.time, leaves_out_open=is_closed)
-            return token_report(mint, values, self.time)
+            track = self._tracks[mint]
+            values = self._engine.snapshot(track.row, self.time, leaves_out_open=is_closed)
+            return token_report(mint, values, self.time, basis=basis_of(track.standing))
         except InsufficientData:
             return None
 
@@ -191,7 +200,8 @@ class Tracks:
                 header = event.header
                 since = found.get(swap.mint)
                 if since is None:
-                    since = found[swap.mint] = _Since(header.slot, header.time, [])
+                    standing = event.standings.get(swap.mint)
+                    since = found[swap.mint] = _Since(header.slot, header.time, [], standing)
                 since.swaps.append(swap)
         for mint, since in found.items():
             self._tracks[mint].since.append(since)
@@ -217,7 +227,8 @@ class Tracks:
 def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
     """Return *loaded* as it is without the swaps of *slot*, which is not final."""
     tail = [kept for kept in loaded.tail if kept.folded or kept.slot != slot]
-    return msgspec.structs.replace(loaded, tail=tail)
+    standings = [kept for kept in loaded.standings if kept[0] != slot]
+    return msgspec.structs.replace(loaded, tail=tail, standings=standings)
 
 
 def pack(loaded: LoadedMint) -> bytes:

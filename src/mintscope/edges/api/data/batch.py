@@ -1,7 +1,7 @@
 """POST /v1/tokens/batch: many reports at once, for a credit each that is delivered."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
@@ -115,7 +115,9 @@ class BatchRoute:
             request.response_headers.append(PRIVATE)
         else:
             request.response_headers += self.v1.freshness.headers(
-                slot=delivered.slot, age_ms=delivered.age_ms
+                slot=delivered.slot,
+                age_ms=delivered.age_ms,
+                is_idle=self.v1.freshness.is_idle(delivered),
             )
         body = success_with_body(
             delivered.body, at=self.v1.clock.now(), request_id=request.request_id
@@ -136,6 +138,7 @@ class BatchRoute:
                 body,
                 min((each.slot for each in reports), default=NO_SLOT),
                 max((each.age_ms for each in reports), default=0),
+                price_age_ms=_newest(reports),
             ),
             credit_count=len(reports),
         )
@@ -149,6 +152,13 @@ class BatchRoute:
         except ServiceError as failure:
             return failure
         return report
+
+
+def _newest(reports: Iterable[ReadReport]) -> int | None:
+    """Return the age of the price of *reports* that was set last: without it all are idle."""
+    ages = [each.price_age_ms for each in reports]
+    known = [age for age in ages if age is not None]
+    return min(known) if known and len(known) == len(ages) else None
 
 
 def batch_operation(v1: V1) -> Operation:

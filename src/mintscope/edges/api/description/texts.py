@@ -7,9 +7,9 @@ REPORT: Final = (
     "Returns the price of a Solana token in USD and SOL, and EMA 9, 21, 50, 200, RSI 14, MACD"
     " (12, 26, 9) and Fibonacci levels from candles of 1, 5, 15 and 60 minutes, with the share of"
     " buys in the volume from 1 minute to 24 hours. Costs one credit or one payment; errors cost"
-    " nothing. The data is a block behind the chain (X-Data-Age-Ms). An indicator is null while"
-    " there are too few candles. coverage is the part of all trades that was read. partial=true"
-    " returns young tokens, too."
+    " nothing. It is a block behind the chain (X-Data-Age-Ms). price.confidence says how good the"
+    " price is. An indicator is null below its candles. coverage is the part of trades that was"
+    " read. partial=true returns young tokens."
 )
 BATCH: Final = (
     "Returns the reports of up to 50 tokens, each as GET /v1/token/{tokenAddress} gives it, or why"

@@ -35,6 +35,7 @@ def rule_of(body: NewSignal) -> SignalRule:
         webhook_url=body.webhook_url,
         by_email=body.email,
         is_closed=body.candles == CLOSED,
+        least_confidence=body.least_confidence,
     )
 
 
@@ -67,6 +68,7 @@ def line_facts(signal: Signal) -> dict[str, Any]:
         "percent": asked.percent if is_move else None,
         "window_s": asked.window_s if is_move else None,
         "candles": CLOSED if asked.is_closed else "all",
+        "least_confidence": asked.least_confidence,
         "webhook_url": asked.webhook_url,
         "email": asked.by_email,
         "is_active": asked.is_active,

@@ -15,6 +15,7 @@ from mintscope.core.accounts.signals.checks import (
     WINDOW_S_MIN,
 )
 from mintscope.core.accounts.signals.signal import FiringKind
+from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.signals.fields import FIELDS
 from mintscope.core.market.signals.rule import Direction, SignalKind
 from mintscope.edges.api.wire import Wire
@@ -87,6 +88,11 @@ CANDLES = about(
     "closed",
 )
 Candles = Literal["all", "closed"]
+LEAST = about(
+    "Reports whose price.confidence is less are not looked at; low: every one is. Of"
+    " price.liquidityUsd and price.rejectedShareH1 every one is.",
+    "medium",
+)
 EMAIL = about("Whether firings are told by e-mail, 50 a day at most.", False)  # noqa: FBT003
 
 
@@ -103,6 +109,7 @@ class SignalLine(Wire):
     percent: Annotated[float | None, PERCENT]
     window_s: Annotated[int | None, WINDOW]
     candles: Annotated[Candles, CANDLES]
+    least_confidence: Annotated[Confidence, LEAST]
     webhook_url: Annotated[str | None, URL]
     email: Annotated[bool, EMAIL]
     is_active: Annotated[bool, about("Whether it is looked at.", True)]  # noqa: FBT003
@@ -138,6 +145,7 @@ class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
     mint: NewMint
     field: NewField
     candles: Annotated[Candles, CANDLES] = "all"
+    least_confidence: Annotated[Confidence, LEAST] = Confidence.MEDIUM
     webhook_url: NewUrl = None
     email: Annotated[bool, EMAIL] = False
 
@@ -185,6 +193,7 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
     percent: Annotated[NewPercent, NOT_WITH_LEVEL] | UnsetType = UNSET
     window_s: Annotated[NewWindow, NOT_WITH_MARGIN] | UnsetType = UNSET
     candles: Annotated[Candles, CANDLES] | UnsetType = UNSET
+    least_confidence: Annotated[Confidence, LEAST] | UnsetType = UNSET
     webhook_url: NewUrl | UnsetType = UNSET
     email: Annotated[bool, EMAIL] | UnsetType = UNSET
     is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003

@@ -13,10 +13,13 @@ import numpy as np
 from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Mint, Slot, UnixS, Wallet
+from mintscope.base.time import HOUR_S
+from mintscope.core.market.basis.price_basis import PriceBasis
 from mintscope.core.market.coverage import ReadShare, ReportCoverage, window_start
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.kernels import Trades
 from mintscope.core.market.report import ReadReport, tag_of, token_report
+from mintscope.core.market.standing import HourFlow
 from mintscope.core.payments.protocol.headers import decode_payment, encode_refused, encode_required
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Requirement, Resource, Terms
@@ -63,8 +66,21 @@ def demo_report() -> ReadReport:
     volumes = 1_000_000 + n * 104_729 % 9_000_000
     engine.apply(Trades(np.zeros_like(n), times, usd, usd / 160.0, volumes, n * 31 % 9 % 2 == 0))
     values = engine.snapshot(0, now)
-    body = msgspec.json.encode(token_report(DEMO_MINT, values, now, _coverage(now)))
-    return ReadReport(body, SLOT, 0, tag_of(values))
+    report = token_report(DEMO_MINT, values, now, _coverage(now), basis=_basis(now))
+    body = msgspec.json.encode(report)
+    return ReadReport(body, SLOT, 0, tag_of(values, report.price), report.price.age_ms)
+
+
+def _basis(now: UnixS) -> PriceBasis:
+    return PriceBasis(
+        pool=keyless("pool"),
+        at=now,
+        since=START,
+        depth=1_843_210_500_000,
+        pool_count=3,
+        is_agreed=True,
+        flow=HourFlow(now // HOUR_S, taken=998, rejected=2, taken_before=0, rejected_before=0),
+    )
 
 
 def _coverage(now: UnixS) -> ReportCoverage:

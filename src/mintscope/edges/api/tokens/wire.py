@@ -91,7 +91,10 @@ class ListedToken(Wire):
     name: Annotated[str | None, about("Its name, as the chain says.", "Wrapped SOL")]
     symbol: Annotated[str | None, about("Its symbol, as the chain says.", "SOL")]
     decimals: Annotated[int | None, about("Its decimals.", 9)]
-    price: Annotated[Price | None, about("Of one whole token, at its newest swap that is final.")]
+    price: Annotated[
+        Price | None,
+        about("Of one whole token, at its newest swap that is final; its age is as of asOf."),
+    ]
     change: Annotated[PriceChange, about("How the price has changed.")]
     volume_usd_d1: Annotated[float, about("Bought and sold within a day, US dollars.", 1250000.5)]
     swaps_d1: Annotated[int, about("Swaps of a day that set the price.", 8410)]
@@ -125,13 +128,13 @@ class ListedToken(Wire):
     @classmethod
     def of(cls, line: ListLine) -> "ListedToken":
         """Return *line* as it is sent."""
-        listed, usd, sol = line.listed, line.usd, line.sol
+        listed = line.listed
         return cls(
             mint=listed.mint,
             name=listed.name,
             symbol=listed.symbol,
             decimals=listed.decimals,
-            price=None if usd is None or sol is None else Price(usd, sol),
+            price=line.price,
             change=PriceChange(*line.changes),
             volume_usd_d1=line.volume / MICRO_USD,
             swaps_d1=line.swaps,

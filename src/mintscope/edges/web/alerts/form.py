@@ -7,6 +7,7 @@ from typing import Any, Final
 from mintscope.base.errors import InvalidTokenAddress
 from mintscope.base.primitives import parse_mint
 from mintscope.core.accounts.signals.signal import SignalRule
+from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.signals.fields import FIELDS, Field
 from mintscope.core.market.signals.rule import SignalKind
 from mintscope.edges.web.form import FormData, InvalidForm, sentence
@@ -14,13 +15,14 @@ from mintscope.edges.web.form import FormData, InvalidForm, sentence
 WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
 NAMES: Final = (
     "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
-    "candles", "once",
+    "candles", "confidence", "once",
 )  # fmt: skip
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
     "kind": SignalKind.ABOVE.value,
     "window": "3600",
     "candles": "all",
+    "confidence": Confidence.MEDIUM.value,
 }
 
 
@@ -43,6 +45,7 @@ def values_of(asked: SignalRule) -> dict[str, str]:
         "webhook": asked.webhook_url or "",
         "email": "yes" if asked.by_email else "",
         "candles": "closed" if asked.is_closed else "all",
+        "confidence": asked.least_confidence.value,
     }
 
 
@@ -53,7 +56,9 @@ def parse_alert(values: Mapping[str, str]) -> SignalRule:
         mint = parse_mint(values["mint"])
     except InvalidTokenAddress as error:
         raise InvalidForm({"mint": sentence(error)}) from None
-    if values["field"] not in FIELDS or values["kind"] not in set(SignalKind):
+    confidence = values["confidence"] or FIRST["confidence"]
+    is_listed = values["field"] in FIELDS and values["kind"] in set(SignalKind)
+    if not is_listed or confidence not in set(Confidence):
         raise InvalidForm({"": "Choose what is looked at from the lists."})
     kind = SignalKind(values["kind"])
     asked = SignalRule(
@@ -64,6 +69,7 @@ def parse_alert(values: Mapping[str, str]) -> SignalRule:
         webhook_url=values["webhook"] or None,
         by_email=values["email"] == "yes",
         is_closed=values["candles"] == "closed",
+        least_confidence=Confidence(confidence),
     )
     asked = replace(asked, **_numbers(values, kind, errors))
     if errors:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mintscope.core.accounts.signals.signal import Firing, Signal, SignalRule
+from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.signals.fields import FIELDS, Field
 from mintscope.core.market.signals.rule import SignalKind
 
@@ -18,6 +19,8 @@ SPANS: Final = {
 NAMES: Final = {
     "usd": "Price in USD",
     "sol": "Price in SOL",
+    "liquidityUsd": "Liquidity in USD",
+    "rejectedShareH1": "Share of volume at rejected prices, 1 hour",
     "rsi": "RSI",
     "line": "MACD line",
     "signal": "MACD signal",
@@ -29,6 +32,11 @@ KINDS: Final[Mapping[SignalKind, str]] = {
     SignalKind.BELOW: "comes below",
     SignalKind.CROSSES: "crosses",
     SignalKind.CHANGES_BY: "changes by",
+}
+LEAST: Final[Mapping[Confidence, str]] = {
+    Confidence.LOW: "",
+    Confidence.MEDIUM: ", at medium confidence or high",
+    Confidence.HIGH: ", at high confidence",
 }
 WINDOWS: Final = {
     300: "5 minutes",
@@ -64,7 +72,8 @@ def rule_words(asked: SignalRule) -> str:
 
 
 def _candles_words(asked: SignalRule) -> str:
-    return ", of closed candles" if asked.is_closed else ""
+    closed = ", of closed candles" if asked.is_closed else ""
+    return closed + LEAST[asked.least_confidence]
 
 
 def ways_words(asked: SignalRule) -> str:

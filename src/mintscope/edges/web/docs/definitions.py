@@ -51,6 +51,32 @@ DEFINITIONS: Final = (
         " because volume costs nothing in a pool of one's own.",
     ),
     Definition(
+        "confidence",
+        "Confidence of a price",
+        (
+            "price.confidence",
+            "price.liquidityUsd",
+            "price.pools",
+            "price.pool",
+            "price.ageMs",
+            "price.rejectedShareH1",
+        ),
+        "How good a price is: high, medium or low. Trade on a low one with care, or not at all: it"
+        " costs little to move, or nothing is certain yet.",
+        "agrees = counts for the price, and its own price is within 2 % of it\n"
+        "liquidityUsd = sum of what stands in the pools that agree, the quote alone\n"
+        "high: liquidityUsd >= 100,000 and ageMs <= 5 min\n"
+        "medium: liquidityUsd >= 1,000 and ageMs <= 1 h\n"
+        "low: else; in the first 10 min; if pools that agree weigh no more than the others",
+        "The first 10 minutes of a token are low, and those after the log of the service began."
+        " What stands in a pool is the least of the last half minute, and no more than its own"
+        " trades show; null if no balance shows it. ageMs counts from the swap that set the price."
+        " Pools are as of the newest swap. rejectedShareH1 is of what changed hands at a price"
+        " within an hour; it does not change the confidence, because strangers can trade with"
+        " themselves.",
+        "This service. Jupiter leaves out what is not reliable; here it is said, and shown.",
+    ),
+    Definition(
         "candles",
         "Candles",
         ("candles", "dataSpan.candleCounts"),

@@ -22,13 +22,20 @@ from mintscope.base.solana import (
     WSOL,
 )
 from mintscope.base.time import SECOND_MS
+from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.listing.listed import ListLine
 from mintscope.core.market.log import SwapDetail
-from mintscope.core.market.report import CANDLES_MIN
+from mintscope.core.market.report import CANDLES_MIN, Price
 from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 from mintscope.edges.web.figures.chart import ChartPoint, draw_chart
-from mintscope.edges.web.figures.numbers import dollars, percent, short_amount, short_price
+from mintscope.edges.web.figures.numbers import (
+    dollars,
+    no_value,
+    percent,
+    short_amount,
+    short_price,
+)
 from mintscope.edges.web.token.matrix import NAMES, WINDOWS, levels_of, rows_of, shares_of
 from mintscope.edges.web.token.reading import ToldReport, last_trade
 
@@ -103,7 +110,27 @@ def figures_of(line: ListLine) -> Mapping[str, Markup]:
         "volume": dollars(line.volume / MICRO_USD),
         "swaps": Markup(f"{line.swaps:,}"),  # noqa: S704 - a number
         "cap": dollars(line.market_cap),
+        "confidence": confidence_of(line.price),
+        "liquidity": dollars(None if line.price is None else line.price.liquidity_usd),
     }
+
+
+def confidence_of(price: Price | None) -> Markup:
+    """Return how good *price* is as HTML, with what it rests on when it is pointed at."""
+    if price is None:
+        return no_value()
+    facts = []
+    if price.pools:
+        agree = "1 pool agrees" if price.pools == 1 else f"{price.pools} pools agree"
+        facts = [agree, f"set in {price.pool}"]
+    if price.age_ms is not None:
+        facts.append(f"{price.age_ms // SECOND_MS:,} s before the newest final block")
+    if price.rejected_share_h1:
+        facts.append(f"{price.rejected_share_h1:.0%} of the hour's volume was at rejected prices")
+    tone = "unsure" if price.confidence is Confidence.LOW else "number"
+    return Markup('<span class="{}" title="{}">{}</span>').format(
+        tone, "; ".join(facts), price.confidence.value
+    )
 
 
 def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:

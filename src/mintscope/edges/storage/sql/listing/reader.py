@@ -145,8 +145,9 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
             minutes=minutes[number],
             parts=parts[number],
             first_usd=first_usd,
+            standing=standing,
         )
-        for number, address, since, state, facts, first_usd, *before in db.execute(
+        for number, address, since, state, facts, first_usd, standing, *before in db.execute(
             MINTS, numbers | moments
         )
     ]
@@ -166,14 +167,14 @@ def _trades(db: Database, after_seq: int, until_seq: int, limit: int) -> list[Sl
 
 
 def _trade(row: Any) -> MintTrades:
-    address, bought, volume, blob = row
+    address, bought, volume, blob, standing = row
     mint = Mint(address)
     priced = [swap for swap in swaps_of(mint, blob) if swap.price_usd is not None]
     if not priced:
-        return MintTrades(mint, volume, bought, 0, None, None)
+        return MintTrades(mint, volume, bought, 0, None, None, standing=standing)
     newest, first_usd = priced[-1], priced[0].price_usd
     prices = (newest.price_usd, newest.price_sol, first_usd)
-    return MintTrades(mint, volume, bought, len(priced), *prices)
+    return MintTrades(mint, volume, bought, len(priced), *prices, standing)
 
 
 def _expect_kept(db: Database, after_seq: int) -> None:

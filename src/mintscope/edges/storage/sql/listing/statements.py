@@ -41,8 +41,18 @@ FIRST_USD: Final = """
   WHERE mint = id AND timeframe = 'm1' AND count > 0 AND provider IS NULL
   ORDER BY bucket LIMIT 1)
 """
+# The pools of a mint after the newest folded slot that changed them.  The sign keeps SQLite from
+# beginning with the headers.
+STANDING: Final = """
+coalesce(
+    (SELECT deciding FROM swap JOIN header USING (seq)
+      WHERE swap.mint = mint.id AND +is_dead = 0 AND deciding IS NOT NULL
+        AND seq <= (SELECT folded_seq FROM progress)
+      ORDER BY seq DESC LIMIT 1),
+    (SELECT deciding FROM deciding_pool WHERE deciding_pool.mint = mint.id))
+"""
 MINTS: Final = f"""
-SELECT id, address, since_time, state.state, facts, {FIRST_USD},
+SELECT id, address, since_time, state.state, facts, {FIRST_USD}, {STANDING},
        {_before(":five", M1)}, {_before(":hour", M1)},
        {_before(":day", M1, ("m5", 300), ("m15", 900), ("h1", 3600))}
   FROM mint LEFT JOIN state ON state.mint = id LEFT JOIN mint_fact ON mint_fact.mint = id
@@ -74,7 +84,7 @@ SLOTS: Final = """
 SELECT seq, slot, time FROM header WHERE seq > ? AND seq <= ? AND is_dead = 0 ORDER BY seq LIMIT ?
 """
 SWAPS: Final = """
-SELECT address, bought, bought + sold, swaps FROM swap JOIN mint ON mint.id = swap.mint
+SELECT address, bought, bought + sold, swaps, deciding FROM swap JOIN mint ON mint.id = swap.mint
  WHERE seq = ? AND since_slot < ?
 """
 

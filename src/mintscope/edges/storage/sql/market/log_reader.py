@@ -62,7 +62,8 @@ SELECT seq, kind, event.slot, mints,
 """
 
 SWAPS: Final = """
-SELECT seq, address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq BETWEEN ? AND ?
+SELECT seq, address, swaps, deciding FROM swap JOIN mint ON mint.id = swap.mint
+ WHERE seq BETWEEN ? AND ?
 """
 
 MINUTES: Final = """
@@ -84,6 +85,28 @@ SELECT max(slot), time, sum(bought), sum(sold)
    AND +time >= :recent
  GROUP BY time
  ORDER BY time
+"""
+
+# The pools of a mint after the newest folded slot that changed them, and after each one since.
+TRIMMED_STANDING: Final = "SELECT -1, deciding FROM deciding_pool WHERE mint = :mint"
+FOLDED_STANDING: Final = """
+SELECT slot, deciding
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND +is_dead = 0
+   AND deciding IS NOT NULL
+   AND seq <= :folded
+ ORDER BY seq DESC
+ LIMIT 1
+"""
+NEWER_STANDINGS: Final = """
+SELECT slot, deciding
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND +is_dead = 0
+   AND deciding IS NOT NULL
+   AND seq > :folded
+ ORDER BY seq
 """
 
 NOT_FOLDED: Final = """
@@ -217,17 +240,24 @@ def _events(db: Database, after_seq: int, limit: int) -> list[log.Event]:
     if not rows:
         return []
     swaps: dict[int, list[log.PricedSwap]] = {}
-    for seq, address, blob in db.execute(SWAPS, (rows[0][0], rows[-1][0])):
+    standings: dict[int, dict[Mint, bytes]] = {}
+    for seq, address, blob, deciding in db.execute(SWAPS, (rows[0][0], rows[-1][0])):
         swaps.setdefault(seq, []).extend(swaps_of(Mint(address), blob))
-    return [_event(row, swaps) for row in rows]
+        if deciding is not None:
+            standings.setdefault(seq, {})[Mint(address)] = deciding
+    return [_event(row, swaps, standings) for row in rows]
 
 
-def _event(row: Row, swaps: dict[int, list[log.PricedSwap]]) -> log.Event:
+def _event(
+    row: Row,
+    swaps: Mapping[int, Sequence[log.PricedSwap]],
+    standings: Mapping[int, Mapping[Mint, bytes]],
+) -> log.Event:
     seq, kind, slot, mints, *header = row
     match kind:
         case "append":
-            in_order = sorted(swaps.get(seq, ()), key=_position)
-            return log.Appended(seq, header_of(tuple(header)), tuple(in_order))
+            in_order = tuple(sorted(swaps.get(seq, ()), key=_position))
+            return log.Appended(seq, header_of(tuple(header)), in_order, standings.get(seq, {}))
         case "finalize":
             return log.SlotFinalized(seq, Slot(slot))
         case "retract":
@@ -270,7 +300,17 @@ def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
         ],
         tail=_tail(db, mint, bounds),
         imported_from=imported_from,
+        standings=_standings(db, bounds),
     )
+
+
+def _standings(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
+    """Return the pools of a mint, oldest first."""
+    folded = list(db.execute(FOLDED_STANDING, bounds))
+    before = folded or list(db.execute(TRIMMED_STANDING, bounds))
+    return [
+        (Slot(slot), packed) for slot, packed in (*before, *db.execute(NEWER_STANDINGS, bounds))
+    ]
 
 
 def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailSwap]:

@@ -7,18 +7,16 @@ import msgspec
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import Mint
+from mintscope.core.market.basis.packed import pack, unpack
 from mintscope.core.market.log import CandleRow, Evidence, PricedSwap, SlotHeader
-from mintscope.core.market.standing import Standing, before_standing
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Database, Row
 
 # PricedSwaps without their mint, which is the row's, without detail, which is beside them, and
 # without an offered price or evidence if they have none; those of before have no pool either.
 EVIDENT: Final = 11  # fields of a swap with evidence
-IS_DIRECT: Final = 8  # of what decided before decision 60
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
-_standing: Final = msgspec.msgpack.Decoder(Standing)
-_decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # before decision 60
 _samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
 _mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -68,17 +66,12 @@ def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
 
 def deciding_blob(standing: Standing | None) -> bytes | None:
     """Return what decides as a blob."""
-    return None if standing is None else _encode(standing)
+    return None if standing is None else pack(standing)
 
 
 def deciding_of(blob: bytes) -> Standing:
     """Return what *blob* says decides; of before decision 60, the one pool that did."""
-    try:
-        return _standing.decode(blob)
-    except msgspec.ValidationError:
-        pool, usd, at, pause_s, since, *_ = decided = _decided.decode(blob)
-        is_direct = decided[IS_DIRECT] if len(decided) > IS_DIRECT else True
-        return before_standing(pool, usd, at, pause_s, since, is_direct=is_direct)
+    return unpack(blob)
 
 
 def mints_blob(mints: Iterable[Mint]) -> bytes:

@@ -1,0 +1,3 @@
+-- least: 1
+-- Rules look at reports whose price is at least as good; those of before at every report.
+ALTER TABLE signal ADD COLUMN least_confidence text NOT NULL DEFAULT 'low';

@@ -1,0 +1,16 @@
+"""The pools of a mint as the log keeps them."""
+
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.basis.packed import pack
+from mintscope.core.market.standing import Offer, Standing, stand
+
+
+def packed_pool(time: int, *, depth_usd: int, age_s: int = 900, usd: float = 1.0) -> bytes:
+    """Return one pool in which so much stands, traded by three signers since *age_s*."""
+    standing: Standing | None = None
+    for signer, before_s in (("a", age_s), ("b", age_s // 2), ("c", 0)):
+        at = UnixS(time - before_s)
+        offer = Offer("pool", signer, usd, usd / 100, 10**6, depth_usd * 10**6, at)
+        standing, _ = stand(standing, offer)
+    assert standing is not None
+    return pack(standing)
