@@ -21,7 +21,8 @@ ONE: Final = (
     '{"slot":%d,"t":%d,"signature":"%s","program":"pumpswap","pool":%s,"side":"%s",'
     '"tokenAmount":{"raw":"%d","decimal":%s},"quote":"%s",'
     '"quoteAmount":{"raw":"%d","decimal":%s},"price":%s,"setsPrice":%s,"isFinal":%s,'
-    '"recognisedBy":"table","reason":%s}'
+    '"recognisedBy":"table","reason":%s,'
+    '"excludedVolume":%s,"excludedReason":%s}'
 )
 DECIMALS: Final = {WSOL: 9, USDC: 6}
 
@@ -68,7 +69,7 @@ class Lived:
         text = based58.b58encode(random.randbytes(64)).decode()
         quote = Mint(random.choice([*DECIMALS]))
         return PricedSwap(
-            TOKEN, index // 2, 2, -1, index % 2, random.random() < 0.5, 1,
+            TOKEN, index // 2, 2, -1, index % 2, random.random() < 0.5, random.choice([0, 1]),
             usd, sol, random.choice([None, "pool"]),
             None if is_decided else price,
             SwapDetail(
@@ -96,6 +97,8 @@ class Lived:
         reason = None if swap.price_usd else "noPrice" if swap.offered is None else "otherPool"
         if reason == "otherPool" and swap.evidence is not None:
             reason = "roundTrip"
+        has_flow = swap.evidence is not None and not swap.volume
+        excluded = 1e-06 if has_flow else None
         told = "null" if price[0] is None else '{{"usd":{},"sol":{}}}'.format(*map(sent, price))
         (amount, in_whole), (quote_amount, quote_in_whole) = (
             (raw, sent(None if decimals is None else whole(raw, decimals)))
@@ -106,6 +109,7 @@ class Lived:
             "buy" if swap.is_buy else "sell", amount, in_whole, detail.quote,
             quote_amount, quote_in_whole, told, sent(swap.price_usd is not None),
             sent(one.place[0] <= self._final), sent(reason),
+            sent(excluded), sent(None if excluded is None else "roundTrip"),
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mintscope.base.primitives import Signature
 from mintscope.base.solana import USDC
-from mintscope.core.market.log import PricedSwap, SwapDetail
+from mintscope.core.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.edges.api.data.series.swaps import decimal
 from support.scenes.series_service import (
     BEGIN_S,
@@ -71,22 +71,76 @@ async def test_a_page_is_newest_first_with_every_field_of_its_swaps(
                 "quoteAmount": {"raw": "1", "decimal": "0.000000001"},
                 "price": None, "setsPrice": False, "isFinal": False,
                 "recognisedBy": "transfers", "reason": "noPrice",
+                "excludedVolume": None, "excludedReason": None,
             },
             {
                 "slot": 2, "t": BEGIN_S + 1, "signature": "signed-1", "program": "pumpswap",
                 "pool": "pool", "side": "sell", **amounts,
                 "price": {"usd": 149.0, "sol": 0.9}, "setsPrice": False, "isFinal": False,
                 "recognisedBy": "table", "reason": "otherPool",
+                "excludedVolume": None, "excludedReason": None,
             },
             {
                 "slot": 1, "t": BEGIN_S, "signature": "signed-0", "program": "pumpswap",
                 "pool": "pool", "side": "buy", **amounts,
                 "price": {"usd": 150.0, "sol": 1.0}, "setsPrice": True, "isFinal": True,
                 "recognisedBy": "table", "reason": None,
+                "excludedVolume": None, "excludedReason": None,
             },
         ],
         "nextCursor": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("evidence", "excluded"),
+    [
+        (Evidence(None, 2_500_000, "signer", trip=2), (2.5, "roundTrip")),
+        (Evidence(None, 2_500_000, "signer"), (2.5, "roundTrip")),
+        (Evidence(None, 2_500_000, "signer", is_direct=False), (2.5, "quote")),
+        (Evidence(None, 2_500_000, "signer", uncounted=1), (2.5, "roundTrip")),
+        (Evidence(None, 2_500_000, "signer", is_direct=False, uncounted=2), (2.5, "quote")),
+        (Evidence(None, 0, "signer"), (None, None)),
+        (None, (None, None)),
+    ],
+)
+async def test_what_is_in_no_volume_is_shown_with_its_reason(
+    market: SeriesService,
+    evidence: Evidence | None,
+    excluded: tuple[float | None, str | None],
+) -> None:
+    """In logs of before, `uncounted` is None."""
+    token = await market.service.issue(1)
+    counted = swap(1, evidence=Evidence(None, 225_000_000, "signer"))
+    await market.traded.slot(1, BEGIN_S, swap(0, volume=0, evidence=evidence), counted)
+    response = await market.ask("swaps", credit_token=token)
+    kept, trip = response.json()["data"]["swaps"]
+    assert (kept["excludedVolume"], kept["excludedReason"]) == (None, None)
+    assert (trip["excludedVolume"], trip["excludedReason"]) == excluded
+
+
+@pytest.mark.parametrize(
+    ("trip", "offered", "reason"),
+    [
+        (0, (149.0, 0.9), "otherPool"),
+        (1, (149.0, 0.9), "roundTrip"),
+        (2, (149.0, 0.9), "roundTrip"),
+        (0, None, "noPrice"),
+    ],
+)
+async def test_a_swap_at_a_rejected_price_is_in_no_volume_for_the_same_reason(
+    market: SeriesService, trip: int, offered: tuple[float, float] | None, reason: str
+) -> None:
+    token = await market.service.issue(1)
+    evidence = Evidence(None, 2_500_000, "signer", trip=trip, uncounted=0)
+    rejected = swap(0, volume=0, price_usd=None, price_sol=None, offered=offered, evidence=evidence)
+    counted = swap(1, evidence=Evidence(None, 225_000_000, "signer", uncounted=0))
+    await market.traded.slot(1, BEGIN_S, rejected, counted)
+    response = await market.ask("swaps", credit_token=token)
+    kept, excluded = response.json()["data"]["swaps"]
+    assert (kept["excludedVolume"], kept["reason"]) == (None, None)
+    assert (excluded["excludedVolume"], excluded["excludedReason"]) == (2.5, reason)
+    assert excluded["reason"] == reason
 
 
 async def test_cursors_are_stable_while_swaps_come_and_slots_die(market: SeriesService) -> None:

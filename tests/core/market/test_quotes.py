@@ -183,7 +183,8 @@ def test_amounts_in_a_staking_token_are_exact(
         assert told.unpriced
         return
     (priced,) = told.swaps
-    assert priced.volume == int(exact)
+    is_rejected = priced.price_usd is None and exact > 100_000  # its price is absurd
+    assert priced.volume == (0 if is_rejected else int(exact))
     if priced.price_usd is not None:
         ratio = Fraction(amount * 10 ** decimals[1], base * 10 ** decimals[0])
         assert priced.price_usd == pytest.approx(float(ratio * Fraction(worth)), rel=1e-14)

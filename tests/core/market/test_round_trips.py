@@ -10,7 +10,7 @@ from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.engine.engine import as_trades
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
-from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.log import PricedSwap, Uncounted
 from mintscope.core.market.pricing import Priced, Rate, Unpriced, price_slot
 from mintscope.core.market.quotes import BASIC
 from mintscope.core.market.standing import Standing, Standings
@@ -103,7 +103,7 @@ def test_the_pool_of_a_round_trip_stands_where_it_stood() -> None:
 
 
 def test_a_sandwich_in_one_transaction_sets_no_price() -> None:
-    """Nor what its victim paid; that is volume all the same."""
+    """Nor what its victim paid, which is no volume either."""
     told = then(
         begun("honest"),
         leg(4.0, signer="x"),
@@ -111,7 +111,10 @@ def test_a_sandwich_in_one_transaction_sets_no_price() -> None:
         leg(7.0, signer="x", is_buy=False, inner=2),
     )
     assert prices(told) == [None, None, None]
-    assert [one.volume for one in told.swaps] == [0, 800 * 10**6, 0]
+    assert [one.volume for one in told.swaps] == [0, 0, 0]
+    victim = told.swaps[1].evidence
+    assert victim is not None
+    assert (victim.flow, victim.uncounted) == (800 * 10**6, Uncounted.NOT)
 
 
 def test_an_arbitrage_loop_sets_no_price_and_moves_its_pools() -> None:

@@ -30,17 +30,21 @@ TOKEN: Final = Mint("TokenTokenTokenTokenTokenTokenTokenTokenToke")
 START: Final = 1_700_000_000
 ENGINE: Final = Engine(1)
 ALWAYS: Final = UnixS(1 << 33)
+DUST: Final = 20_000  # micro-USD of the quote
 
 
 class Traded(NamedTuple):
     """A market: what was logged, and micro-USD bought and sold by the second, as was intended."""
 
     swaps: list[tuple[UnixS, PricedSwap]]
-    intended: dict[int, tuple[int, int]]
+    intended: dict[int, tuple[int, int]]  # without what is at a price that the rule rejects
 
 
 def traded(seed: int, slots: int, gap_s: float) -> Traded:
-    """Return a market with dust, swaps of unknown decimals and round trips of one signer."""
+    """Return a market with dust, swaps of unknown decimals and round trips of one signer.
+
+    One price of five is rejected.
+    """
     random = Random(seed)
     time, logged, intended = START + random.randrange(100_000), [], dict[int, tuple[int, int]]()
     for _ in range(slots):
@@ -53,13 +57,20 @@ def traded(seed: int, slots: int, gap_s: float) -> Traded:
                 dollars = random.choice([1, 19_999, 20_000, random.randrange(10**11)])
                 decimals = random.choice([6, 6, 6, None])
                 swaps.append(_swap(transaction, leg, dollars, decimals, is_buy=is_buy))
-                if not is_round_trip:
+                is_priced = decimals is not None and dollars >= DUST
+                if not is_round_trip and not (is_priced and is_rejected(dollars)):
                     bought, sold = intended.get(time, (0, 0))
                     new = (bought + dollars, sold) if is_buy else (bought, sold + dollars)
                     intended[time] = new
-        priced = price_slot(swaps, Rate(150.0, UnixS(time)), lambda *_, **__: random.random() < 0.8)
+        rate = Rate(150.0, UnixS(time))
+        priced = price_slot(swaps, rate, lambda _, offer: not is_rejected(offer.volume))
         logged += [(UnixS(time), swap) for swap in priced.swaps]
     return Traded(logged, intended)
+
+
+def is_rejected(dollars: int) -> bool:
+    """Return whether a swap of so many micro-USD is at a price that is rejected: one of five."""
+    return dollars // DUST % 5 == 0
 
 
 def _swap(transaction: int, leg: int, dollars: int, decimals: int | None, *, is_buy: bool) -> Swap:

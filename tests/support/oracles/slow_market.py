@@ -96,6 +96,8 @@ def _traded(swap: Swap, time: int, rate: Fraction) -> Iterator[Traded]:
     is_dust = raw < 1_000 or paid < (100_000 if quote == WSOL else 20_000)
     price = None if is_dust or decimals is None else dollars * 10**decimals / raw
     volume = dollars * 10**6 // 1
+    if is_dust and volume > 100_000:  # ten cents and more for next to nothing
+        volume = 0
     if volume or price is not None:
         yield Traded(base, time, price, is_buy, volume)
 

@@ -116,6 +116,9 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     recognised_by "table", or "transfers" if what moved made it a swap
     reason        why it sets no price: "otherPool", "roundTrip" or "noPrice"; None if it does, or
                   if the service is older
+    excluded_volume   USD that changed hands and are in no volume; None: the swap counts
+    excluded_reason   "otherPool", "roundTrip" or "noPrice" as in *reason*, or "quote" if it was
+                  paid for with a token whose trades count no volume
     """
 
     slot: int
@@ -132,6 +135,8 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     is_final: bool
     recognised_by: str = "table"
     reason: str | None = None
+    excluded_volume: float | None = None
+    excluded_reason: str | None = None
 
 
 class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,6 +5,7 @@ that have applied all events up to the same `seq` can never differ.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -30,6 +31,19 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
     quote_decimals: int | None = None
 
 
+class Uncounted(IntEnum):
+    """Why what changed hands in a swap is no volume, whatever its price.
+
+    NOT          it is, if the price is not rejected
+    ROUND_TRIP   its signer bought and sold the token in one transaction
+    QUOTE        it was paid for with a token whose trades count no volume
+    """
+
+    NOT = 0
+    ROUND_TRIP = 1
+    QUOTE = 2
+
+
 class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a swap tells of its pool: see `standing`.
 
@@ -39,6 +53,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_direct   its price was set in dollars or SOL
     trip        a `standing.Trip`
     succeeds    the curve whose place the pool takes; None for a swap
+    uncounted   an `Uncounted`: why *flow* is no volume, whatever the price; None in logs of before
     """
 
     depth: int | None
@@ -47,12 +62,13 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_direct: bool = True
     trip: int = 0
     succeeds: str | None = None
+    uncounted: int | None = None
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A swap as one mint's analytics see it, fixed when it was appended.
 
-    volume       micro-USD, integer; 0 where it must not count
+    volume       micro-USD, integer; 0 if it must not count, as at a price that was rejected
     price_usd    per whole token, None where the swap sets no candle;
     price_sol    None exactly when price_usd is
     pool         its address, or its program where that has no pools; None in logs of before

@@ -4,8 +4,9 @@ Anchors    wrapped SOL and dollars by mint, other tokens by their price: see `qu
 SOL/USD    the volume-weighted median of the swaps of SOL for dollars of a
            slot and of the 60 s before it; without any, the last rate for 300 s
 No rate    no price and no volume, whatever the quote
-Pools      a swap sets no price unless `standing` lets its pool; it adds volume
-Dust       too little moved to tell a price: the swap adds volume only
+Pools      a swap sets no price unless `standing` lets its pool, and then adds no volume either:
+           at a price of one's own any volume is free
+Dust       too little moved to tell a price: the swap adds volume only, ten cents at most
 Trips      what one signer bought and sold in one transaction adds no volume; if it was for the
            same quote, its legs, and what others traded in between in one pool, set no price
 Exact      volumes are integers rounded down from exact rationals of the raw
@@ -19,11 +20,9 @@ from fractions import Fraction
 from math import isfinite
 from typing import Final, NamedTuple, TypeAlias
 
-from msgspec.structs import replace
-
 from mintscope.base.primitives import MICRO_USD, Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, WSOL
-from mintscope.core.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail
+from mintscope.core.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail, Uncounted
 from mintscope.core.market.quotes import BASIC, Quotes, oriented
 from mintscope.core.market.standing import SIGNER_CHARS, Offer, Trip
 from mintscope.core.market.swap import Oriented, QuoteKind, RecognisedBy, Swap
@@ -35,6 +34,7 @@ RATE_AGE_MAX_S: Final = 300
 DUST_RAW: Final = 1_000
 DUST_QUOTE: Final = {QuoteKind.SOL: 100_000, QuoteKind.USD: 20_000}
 DUST_USD: Final = 0.02  # of a quote that is another token
+DUST_VOLUME: Final = 100_000  # micro-USD: more than that has a price, or is at an absurd one
 QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
 
 # No real token is near these; what is beyond them is an attack or a bug, and
@@ -182,26 +182,32 @@ def price_slot(
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
         is_wash = (swap.transaction_index, seen.base, swap.signer) in wash
-        volume = 0 if is_wash else flow
+        uncounted = _uncounted(seen, quotes, is_wash=is_wash)
+        volume = 0 if uncounted else flow
         price = _price(seen, rate.usd, quotes)
         usd, sol = (None, None) if isinstance(price, Unpriced) else price
         offered: tuple[float, float] | None = None
         evidence: Evidence | None = None
         if isinstance(price, Unpriced):
             unpriced[price] += 1
+            if price is not Unpriced.UNKNOWN_DECIMALS and flow > DUST_VOLUME:
+                evidence = _evidence(swap, seen, flow, exact_rate, quotes, uncounted=uncounted)
+                volume = 0
         else:
-            evidence = _evidence(swap, seen, flow, exact_rate, quotes)
             trip = _trip(trips, swap, seen.base) if trips else Trip.NONE
-            if trip:
-                evidence = replace(evidence, trip=int(trip))
+            evidence = _evidence(
+                swap, seen, flow, exact_rate, quotes, uncounted=uncounted, trip=trip
+            )
             offer = offer_of(swap.pool, price, evidence, time)
             sets = not trip if sets_price is None else sets_price(seen.base, offer)
             if not sets:
                 unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
+                volume = 0
                 usd = None
                 sol = None
                 offered = price
-        # What changed its pool is in the log, or a restart would know less of the pool.
+        # What changed its pool is in the log, or a restart would know less of the pool; what is in
+        # no volume is there to be shown.
         if volume or evidence is not None:
             at, is_buy = _position(swap), seen.is_buy
             shown = offered, _detail(swap, seen), evidence
@@ -242,7 +248,16 @@ def offer_of(pool: str, price: tuple[float, float], evidence: Evidence, time: Un
     return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct, trip, succeeds)
 
 
-def _evidence(swap: Swap, seen: Oriented, volume: int, rate: Fraction, quotes: Quotes) -> Evidence:
+def _evidence(  # noqa: PLR0913 - all that a swap tells
+    swap: Swap,
+    seen: Oriented,
+    volume: int,
+    rate: Fraction,
+    quotes: Quotes,
+    *,
+    uncounted: Uncounted,
+    trip: Trip = Trip.NONE,
+) -> Evidence:
     """Return what *swap* of this *volume* tells of its pool."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
@@ -251,7 +266,18 @@ def _evidence(swap: Swap, seen: Oriented, volume: int, rate: Fraction, quotes: Q
     if not is_direct:  # it may count no volume
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
     signer = swap.signer[:SIGNER_CHARS]
-    return Evidence(_shown(swap, depth), flow, signer, is_direct)
+    return Evidence(
+        _shown(swap, depth), flow, signer, is_direct, trip=int(trip), uncounted=int(uncounted)
+    )
+
+
+def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:
+    """Return why what changed hands is no volume, whatever the price."""
+    if is_wash:
+        return Uncounted.ROUND_TRIP
+    if seen.quote_kind is QuoteKind.TOKEN and not quotes.counts_volume(seen.quote):
+        return Uncounted.QUOTE
+    return Uncounted.NOT
 
 
 def _shown(swap: Swap, depth: int | None) -> int | None:

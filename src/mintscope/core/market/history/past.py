@@ -122,7 +122,7 @@ def decide_again(
 ) -> tuple[list[PricedSwap], Standing | None]:
     """Return the logged *swaps* of one mint and slot as they are priced after *decided*.
 
-    Their prices stay; which of them are shown is decided again.
+    Their prices stay; which of them are shown, and count as volume, is decided again.
     """
     again = []
     for swap in swaps:
@@ -138,11 +138,22 @@ def decide_again(
             again.append(swap)
             continue
         decided, sets = stand(decided, _offer(swap, swap.pool, price, time))
+        volume = _volume(swap, sets=sets)
         if sets:
-            again.append(replace(swap, price_usd=price[0], price_sol=price[1], offered=None))
+            usd, sol = price
+            new = replace(swap, volume=volume, price_usd=usd, price_sol=sol, offered=None)
         else:
-            again.append(replace(swap, price_usd=None, price_sol=None, offered=price))
+            new = replace(swap, volume=volume, price_usd=None, price_sol=None, offered=price)
+        again.append(new)
     return again, decided
+
+
+def _volume(swap: PricedSwap, *, sets: bool) -> int:
+    """Return what a logged *swap* counts; one of before `Uncounted` counts what it did."""
+    evidence = swap.evidence
+    if evidence is None or evidence.uncounted is None:
+        return swap.volume
+    return evidence.flow if sets and not evidence.uncounted else 0
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:

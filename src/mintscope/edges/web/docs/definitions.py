@@ -85,12 +85,14 @@ DEFINITIONS: Final = (
         "bucket = floor(block time / T)\n"
         "open = price of the first swap, close = of the last\n"
         "high = highest, low = lowest price\n"
-        "volume = USD bought + USD sold",
+        "volume = USD bought + USD sold, at prices that were not rejected",
         "A bucket without a swap that sets the price has no candle: it is skipped, not filled. What"
         " was traded in it is in the wider candles, and with fill=previous in a candle of the close"
         " before: so the volumes of m1, m5, m15, h1, h4 and d1 have the same sum, to the"
-        " micro-dollar. The candle that is still open is part of every sequence. Swaps are ordered"
-        " by slot, transaction and instruction, never by arrival.",
+        " micro-dollar. A swap whose price is rejected, and what one signer bought and sold in one"
+        " transaction, is in no volume; /swaps shows it as excludedVolume, with the reason. Swaps"
+        " too small to tell a price count up to ten cents. The candle that is still open is part of"
+        " every sequence. Swaps are ordered by slot, transaction and instruction, not by arrival.",
         "Skipping empty buckets is what GeckoTerminal and Birdeye do by default.",
     ),
     Definition(
@@ -159,7 +161,7 @@ DEFINITIONS: Final = (
         " also mean that nothing was traded.",
         "g = W / 60, for windows W of 60 s to 86,400 s\n"
         "swaps with floor(now / g) - 60 < floor(t / g) <= floor(now / g) count\n"
-        "pressure = bought / (bought + sold), in quote volume",
+        "pressure = bought / (bought + sold), in the volume of candles",
         "0 where nothing was traded in the window. The window slides: it is the only number of a"
         " report that changes without a swap.",
         "Ours. Sixty parts differ from an exact sliding window by 0.0008 at the median.",

@@ -1,12 +1,12 @@
 """GET /v1/token/{tokenAddress}/swaps: newest first."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import astuple
 
-from mintscope.base.primitives import MINT_LENGTH_MIN, Mint, Slot
-from mintscope.core.market.log import PricedSwap
+from mintscope.base.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint, Slot
+from mintscope.core.market.log import Evidence, PricedSwap, Uncounted
 from mintscope.core.market.series.store import LoggedSwap, LoggedSwaps, SwapPlace
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
@@ -25,6 +25,7 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
 UNKNOWN: Final = "unknown"
+Excluded: TypeAlias = Literal["otherPool", "roundTrip", "noPrice", "quote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
         is_final,
         "transfers" if _is_unlisted(detail.program) else "table",
         _reason(swap),
+        *_excluded(swap),
     )
 
 
@@ -112,6 +114,28 @@ def _reason(swap: PricedSwap) -> Literal["otherPool", "roundTrip", "noPrice"] | 
         return "noPrice"
     is_trip = swap.evidence is not None and swap.evidence.trip
     return "roundTrip" if is_trip else "otherPool"
+
+
+def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
+    """Return the USD of *swap* that are in no volume, and why; None if it counts."""
+    evidence = swap.evidence
+    if swap.volume or evidence is None or not evidence.flow:
+        return None, None
+    return evidence.flow / MICRO_USD, _excluded_reason(swap, evidence)
+
+
+def _excluded_reason(swap: PricedSwap, evidence: Evidence) -> Excluded:
+    match evidence.uncounted:
+        case Uncounted.ROUND_TRIP:
+            return "roundTrip"
+        case Uncounted.QUOTE:
+            return "quote"
+        case None:  # a log of before, whose direct swaps count unless their signer bought and sold
+            return "roundTrip" if evidence.is_direct or evidence.trip else "quote"
+        case _ if swap.offered is None:
+            return "noPrice"
+        case _:
+            return "roundTrip" if evidence.trip else "otherPool"
 
 
 def _is_unlisted(program: str) -> bool:

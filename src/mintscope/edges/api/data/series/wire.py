@@ -244,6 +244,18 @@ class SwapLine(Wire, gc=False):
             " transaction. noPrice: too little moved, or decimals are not known."
         ),
     ]
+    excluded_volume: Annotated[
+        float | None,
+        Meta(description="USD that changed hands and are in no volume; null: the swap counts."),
+    ]
+    excluded_reason: Annotated[
+        Literal["otherPool", "roundTrip", "noPrice", "quote"] | None,
+        Meta(
+            description="Why they are in none. otherPool, noPrice: its price was rejected, see"
+            " reason. roundTrip: one signer bought and sold the token in one transaction. quote: it"
+            " was paid for with a token whose trades count no volume."
+        ),
+    ]
 
 
 class SwapPage(Wire):

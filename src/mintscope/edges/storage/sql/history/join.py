@@ -79,7 +79,9 @@ SELECT seq, time, swaps FROM swap JOIN header USING (seq)
  WHERE mint = ? AND is_dead = 0 AND slot > ?
  ORDER BY seq
 """
-REPRICE: Final = "UPDATE swap SET swaps = ?, deciding = ? WHERE seq = ? AND mint = ?"
+REPRICE: Final = """
+UPDATE swap SET swaps = ?, deciding = ?, bought = ?, sold = ? WHERE seq = ? AND mint = ?
+"""
 KEEP_DECIDING: Final = """
 INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
 ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
@@ -189,7 +191,8 @@ class SqlHistoryJoin:
         for seq, time, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
             swaps, after = decide_again(decided, UnixS(time), swaps_of(ready.mint, blob))
             told = deciding_blob(after) if after is not decided else None
-            db.execute(REPRICE, (swaps_blob(swaps), told, seq, ready.mint_id))
+            changed = swaps_blob(swaps), told, *volumes_of(swaps)
+            db.execute(REPRICE, (*changed, seq, ready.mint_id))
             decided = after
             if seq <= folded_seq:
                 newest = UnixS(time)

@@ -1,0 +1,104 @@
+"""A swap at a price that is rejected is in no volume, and says what changed hands."""
+
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.solana import USDC
+from mintscope.core.market.history.past import decide_again
+from mintscope.core.market.log import PricedSwap, Uncounted
+from mintscope.core.market.pricing import Rate, price_slot
+from mintscope.core.market.quotes import BASIC
+from mintscope.core.market.standing import Standing, Standings
+from mintscope.core.market.swap import Swap
+from mintscope.edges.storage.sql.market.rows import swaps_blob, swaps_of, volumes_of
+from support.fakes.made_chain import MINTS, swap
+
+TOKEN: Final = MINTS[0]
+START: Final = 1_700_000_000
+RATE: Final = Rate(150.0, UnixS(START))
+
+
+def trade(pool: str, usd: float, *, tokens: float = 100.0, depth: int = 100_000) -> Swap:
+    """Return a purchase of *tokens* in *pool* for *usd* each that leaves *depth* USD there."""
+    made = swap(
+        TOKEN, USDC, base_amount=round(tokens * 10**6), quote_amount=round(tokens * usd * 10**6)
+    )
+    return made._replace(pool=pool, signer=pool, in_left=depth * 10**6)
+
+
+def begun() -> Standings:
+    """Return an honest pool that has traded for ten minutes at 2 USD."""
+    standings = Standings()
+    for number in range(300):
+        standings.begin(Slot(number))
+        made = trade("honest", 2.0)._replace(signer=f"{number % 5}")
+        price_slot([made], RATE, standings.sets_price, BASIC, UnixS(START + number * 2))
+    return standings
+
+
+def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
+    """Return what one more slot with *swaps* came to, each in a transaction of its own."""
+    standings.begin(Slot(1_000))
+    apart = [one._replace(transaction_index=at) for at, one in enumerate(swaps)]
+    return price_slot(apart, RATE, standings.sets_price, BASIC, UnixS(START + 601)).swaps
+
+
+@given(st.floats(0.001, 1_000.0).filter(lambda usd: not 1.9 < usd < 2.1), st.integers(1, 5))
+def test_volume_in_a_pool_of_ones_own_is_not_printed(usd: float, swaps: int) -> None:
+    """Of 5 times 1.5 million dollars at any price but the market's none is volume."""
+    washed = [trade("private", usd, tokens=1_500_000 / usd, depth=100)] * swaps
+    told = then(begun(), *washed, trade("honest", 2.01))
+
+    assert volumes_of(told) == (201 * 10**6, 0)
+    for one in told[:-1]:
+        assert one.evidence is not None
+        assert one.evidence.flow == pytest.approx(1_500_000 * 10**6, abs=10)
+        assert one.evidence.uncounted == Uncounted.NOT
+        assert one.offered is not None
+        assert one.offered[0] == pytest.approx(usd)
+
+
+def test_a_price_beyond_all_sense_prints_no_volume() -> None:
+    """A million dollars for a few raw units of the token have no price that can be compared."""
+    few = swap(TOKEN, USDC, base_amount=999, quote_amount=10**12)
+    absurd = swap(TOKEN, USDC, base_amount=1_000, quote_amount=10**15, base_decimals=20)
+    told = then(begun(), few, absurd)
+
+    assert [(one.volume, one.price_usd, one.offered) for one in told] == [(0, None, None)] * 2
+    assert [one.evidence and one.evidence.flow for one in told] == [10**12, 10**15]
+
+
+@pytest.mark.parametrize(("micro_usd", "volume"), [(100_000, 100_000), (100_001, 0)])
+def test_dust_counts_up_to_ten_cents(micro_usd: int, volume: int) -> None:
+    (told,) = then(begun(), swap(TOKEN, USDC, base_amount=999, quote_amount=micro_usd))
+
+    assert (told.volume, told.price_usd) == (volume, None)
+
+
+def test_the_log_says_it_as_it_was() -> None:
+    told = then(begun(), trade("private", 9.0), trade("honest", 2.0))
+    again = swaps_of(TOKEN, swaps_blob(told))
+
+    assert [one.evidence for one in again] == [one.evidence for one in told]
+    assert [one.volume for one in again] == [0, 200 * 10**6]
+
+
+def test_a_past_that_joins_decides_volume_again() -> None:
+    """The live log began with the stranger's swap, which set the price there; the past knows more.
+
+    And the other way round: what was rejected counts, once it sets the price.
+    """
+    younger, older = Standings(), begun()
+    before: Standing | None = older.of(TOKEN)
+    swaps = trade("private", 9.0, depth=10), trade("honest", 2.0)
+    live, whole = then(younger, *swaps), then(older, *swaps)
+    assert [one.volume for one in live] == [900 * 10**6, 0]
+    assert [one.volume for one in whole] == [0, 200 * 10**6]
+    again, decided = decide_again(before, UnixS(START + 601), live)
+
+    assert again == whole
+    assert decided == older.of(TOKEN)
