@@ -122,7 +122,10 @@ CRASH_POINTS: Final = Recipe(
 )
 CHAIN_FAULTS: Final = Recipe(
     name="chain faults",
-    proves="whatever a chain or a node does, a payment ends within 150 s, and once",
+    proves=(
+        "whatever a node or a chain does, today's or the older one, a payment ends once, soon after"
+        " its blockhash or the lease of its handler"
+    ),
     tests=("spec/test_chain_faults.py", "spec/test_lost_answers.py"),
     mutants=(
         Mutant(

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from support.processes.market_town import PATIENT, ask_books
-from support.processes.paying_chain import RICH, Chain, chain_running
+from support.processes.paying_chain import RICH, SLOT_MS, Chain, chain_running
 from support.processes.selling_service import seller_running
 from support.scenes.payments.shopping import TIMEOUT_S, Shopper, redeem, send
 
@@ -27,7 +27,7 @@ STEPS = [
     ("getSignatureStatuses", "hang"),
     ("getTransaction", "hang"),
 ]
-IN_THE_MIDDLE_S = 0.3  # long enough for every earlier step; slots take 40 ms
+IN_THE_MIDDLE_S = 0.1 + 5 * SLOT_MS / 1000  # long enough for every earlier step
 ROW_S = 10
 
 

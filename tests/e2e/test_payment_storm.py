@@ -26,7 +26,7 @@ from mintscope.devchain.svm.genesis import Genesis
 from mintscope.edges.storage.folder import MONEY_FILE
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED
-from support.processes.paying_chain import REVERTS, RICH, SEED, Chain, chain_running
+from support.processes.paying_chain import REVERTS, RICH, SEED, SLOT_MS, Chain, chain_running
 from support.processes.selling_service import PEPPER, Manner, config_of, seller_running
 from support.scenes.payments.payment_world import selling
 from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
@@ -34,7 +34,8 @@ from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 15
 BUYERS, SPENDERS, THIEVES = 8, 16, 16
-SETTLE_S = 2.0  # for the last transactions to land; slots are short here
+SETTLE_S = 2.0  # for the last transactions to land
+PACE = SLOT_MS / 40  # how much longer a sale takes than in slots of 40 ms
 REQUEST_S = 10
 MISTAKEN_STORMS_MAX = 24
 MISTAKEN_KILLS = 3
@@ -73,7 +74,7 @@ async def storm(folder: Path, chain: Chain, kills: int, manner: Manner) -> tuple
                             for _ in range(SPENDERS)
                         ),
                     ]
-                    await asyncio.sleep(random.uniform(0.05, 0.5) + manner.patience_s / 10)
+                    await asyncio.sleep(PACE * random.uniform(0.05, 0.5) + manner.patience_s / 10)
                     seller.process.kill()
                     await asyncio.gather(*busy)
     return paid, told
@@ -262,7 +263,7 @@ async def test_nothing_paid_is_lost_to_kill_9(
     assert _sold(paid) >= KILLS  # it was a storm, not a calm
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1_200 if FULL else 300)
 @pytest.mark.parametrize("mistake", ["SendsFirst", "UnknownIsFailed", "TrustsEverybody"])
 async def test_the_storm_finds_a_mistake(tmp_path: Path, mistake: str) -> None:
     """A short storm is chance: what one of them may miss, several do not."""

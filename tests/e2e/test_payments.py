@@ -147,11 +147,12 @@ async def test_a_slower_chain_is_redeemed_with_the_key_that_was_given(tmp_path: 
 async def test_a_blockhash_that_dies_is_told_at_once_by_processes_in_real_time(
     tmp_path: Path,
 ) -> None:
-    """A slot takes 40 ms, so it dies after 6 s; the shop has measured that by itself."""
+    """It dies after 6 s in slots of 40 ms, 30 s in those of mainnet; the shop measures that."""
+    life_s = BLOCKHASH_BLOCKS * SLOT_MS / 1000
     with market_town(tmp_path, manner=Manner(patience_s=HELD_OPEN_S)) as (chain, [seller]):
         async with visiting(chain, [seller]) as (shopper, [shop]):
             late = await shopper.prepare(shop, key="the-secret-of-the-late-one")
-            await asyncio.sleep(BLOCKHASH_BLOCKS * SLOT_MS / 1000 + 1)
+            await asyncio.sleep(life_s + 1)
             began_s = time.monotonic()
             answer = await send(shop, late)
             took_s = time.monotonic() - began_s
@@ -168,7 +169,7 @@ async def test_a_blockhash_that_dies_is_told_at_once_by_processes_in_real_time(
         assert lost.answer is not None
         assert lost.answer.status_code == 402, lost.answer.text
         assert "transaction_expired" in lost.answer.json()["error"]["message"]
-        assert BLOCKHASH_BLOCKS * SLOT_MS / 1000 < took_s < 15  # its life, what is final, a look
+        assert life_s < took_s < life_s + 9  # its life, what is final, a look
         assert chain.fees() == 0
 
 

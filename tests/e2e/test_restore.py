@@ -45,7 +45,7 @@ CREDITS_SOLD: Final = (
     "SELECT coalesce(sum(value), 0) FROM operation_hour WHERE series = 'credits_sold'"
 )
 POLL_S: Final = 0.1
-POLLS_MAX: Final = 300
+POLLS_MAX: Final = 1_200
 
 
 @dataclass(frozen=True)

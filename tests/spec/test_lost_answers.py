@@ -13,7 +13,7 @@ from mintscope.base.credentials import hint
 from mintscope.core.payments.payment import State
 from mintscope.core.payments.settlement import ChainUnavailable
 from support.fakes.reports import TRACKED
-from support.scenes.payments.payment_world import EXPIRY_SLOTS, World
+from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, on_older_chain
 from support.scenes.payments.selling_api import (
     KEY,
     OTHER_KEY,
@@ -142,7 +142,7 @@ async def test_a_key_belongs_to_one_payment(shop: SellingApi, world: World) -> N
 async def test_a_slow_chain_is_503_and_its_key_redeems_it(
     hasty: SellingApi, world: World, method: str, path: str
 ) -> None:
-    world.go_wrong(landing={"kind": "late", "ms": 30_000})
+    world.go_wrong(landing={"kind": "late", "ms": 15_000})
     payment = await hasty.paid(method, path)
     pending = await hasty.send(method, path, payment)
     assert refusal(pending) == (503, "PAYMENT_PENDING")
@@ -199,6 +199,7 @@ async def test_a_dropped_payment_is_sent_again_by_its_resend(
     assert world.received() == 25_000
 
 
+@on_older_chain
 async def test_a_payment_that_vanished_from_the_chain_is_pending_until_it_returns(
     shop: SellingApi, world: World
 ) -> None:

@@ -46,7 +46,7 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi, world: World) -> 
         "asset": world.terms.asset,
         "amount": "25000",
         "payTo": world.terms.pay_to,
-        "maxTimeoutSeconds": 60,
+        "maxTimeoutSeconds": 30,
         "extra": {
             "feePayer": world.terms.fee_payer,
             "decimals": 6,

@@ -18,7 +18,7 @@ from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.edges.api.offers import report_offers
 from support.fakes.reports import TRACKED, UNTRACKED
-from support.scenes.payments.payment_world import SECRETS, World
+from support.scenes.payments.payment_world import SECRETS, World, on_older_chain
 from support.scenes.payments.restored import back_up, paid_with_key, restored
 from support.scenes.payments.selling_api import (
     KEY,
@@ -116,7 +116,7 @@ async def test_the_one_time_key_of_a_pending_answer_outlives_the_store(
 ) -> None:
     async with opened(world, patience_s=HASTY_S) as hasty:
         copy = back_up(world)
-        world.go_wrong(landing={"kind": "late", "ms": 30_000})
+        world.go_wrong(landing={"kind": "late", "ms": 15_000})
         payment = await hasty.paid(method, path)
         pending = await hasty.send(method, path, payment)
     assert refusal(pending) == (503, "PAYMENT_PENDING")
@@ -145,7 +145,7 @@ async def test_a_header_copied_from_the_chain_gets_nothing(
 async def test_a_one_time_key_is_for_one_payment(world: World) -> None:
     async with opened(world, patience_s=HASTY_S) as hasty:
         copy = back_up(world)
-        world.go_wrong(landing={"kind": "late", "ms": 30_000})
+        world.go_wrong(landing={"kind": "late", "ms": 15_000})
         payments = [await hasty.paid("POST", PURCHASE) for _ in range(2)]
         answers = [await hasty.send("POST", PURCHASE, payment) for payment in payments]
     keys = [answer.headers["idempotency-key"] for answer in answers]
@@ -213,6 +213,7 @@ async def test_a_payment_that_failed_on_chain_is_told_as_that(world: World) -> N
     assert rows(world) == 0
 
 
+@on_older_chain
 async def test_nothing_is_issued_that_a_fork_may_take_back(world: World) -> None:
     async with opened(world) as shop:
         copy = back_up(world)

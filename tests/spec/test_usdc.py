@@ -67,7 +67,7 @@ async def test_the_402_offers_both_its_own_token_first(
         "asset": USDC,
         "amount": str(usdc_atoms),
         "payTo": own["payTo"],
-        "maxTimeoutSeconds": 60,
+        "maxTimeoutSeconds": 30,
         "extra": {
             "feePayer": own["extra"]["feePayer"],
             "decimals": 6,
@@ -182,7 +182,7 @@ async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(wo
                         "asset": world.terms.asset,
                         "amount": str(atoms),
                         "payTo": world.terms.pay_to,
-                        "maxTimeoutSeconds": 60,
+                        "maxTimeoutSeconds": 30,
                         "extra": {
                             "feePayer": world.terms.fee_payer,
                             "decimals": 6,

@@ -28,8 +28,10 @@ from support.scenes.payments.payment_world import (
     EXPIRY_SLOTS,
     KEY,
     RESOURCE,
+    TODAY,
     World,
     buy,
+    on_older_chain,
     world_at,
 )
 from support.scenes.stores import money_in
@@ -39,8 +41,8 @@ CREATE_IDEMPOTENT: Final = b"\x01"
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 
 
@@ -73,6 +75,7 @@ async def trade(world: World) -> None:
     await world.miss()
 
 
+@on_older_chain
 async def test_nothing_that_may_happen_is_a_violation(world: World, money: Money) -> None:
     await trade(world)
 

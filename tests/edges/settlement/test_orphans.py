@@ -25,8 +25,10 @@ from support.scenes.payments.payment_world import (
     KEY,
     RESOURCE,
     SECRETS,
+    TODAY,
     World,
     buy,
+    on_older_chain,
     world_at,
 )
 from support.scenes.payments.restored import forget_everything
@@ -37,8 +39,8 @@ OTHER_PEPPER: Final = Secrets.derive(b"another".ljust(32))
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 
 
@@ -201,6 +203,7 @@ async def test_only_what_an_audit_has_met_is_acknowledged(world: World, money: M
     assert await acknowledge(world, money, signature) is Acknowledgement.UNKNOWN
 
 
+@on_older_chain
 async def test_what_is_not_ours_final_and_good_is_not_adopted(world: World) -> None:
     facilitator = world.facilitator()
     adopter = world.adopter()

@@ -9,14 +9,22 @@ from mintscope.base.credentials import hash_credential, hint, make_credit_token
 from mintscope.base.primitives import CreditAccount, Signature
 from mintscope.core.payments.outcome import AlreadyUsed, Settled, Unresolved, Used
 from mintscope.core.payments.payment import TopUp
-from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy, world_at
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    RESOURCE,
+    TODAY,
+    World,
+    buy,
+    on_older_chain,
+    world_at,
+)
 
 NEW = make_credit_token(b"n" * 28)
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 
 
@@ -48,6 +56,7 @@ async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: Wo
     assert await world.audit() == []
 
 
+@on_older_chain
 async def test_credits_of_a_vanished_payment_are_frozen_where_they_went(world: World) -> None:
     facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})

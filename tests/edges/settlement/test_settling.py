@@ -33,8 +33,10 @@ from support.scenes.payments.payment_world import (
     KEY,
     RESOURCE,
     SECRETS,
+    TODAY,
     World,
     buy,
+    on_older_chain,
     world_at,
 )
 
@@ -42,8 +44,8 @@ OTHER_KEY = "someone-elses-secret"
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with world_at(tmp_path) as world:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 
 
@@ -256,7 +258,7 @@ async def test_an_empty_fee_payer_does_not_count_against_the_payer(world: World)
 async def test_a_new_fee_payer_leaves_the_payments_of_the_old_one_be(world: World) -> None:
     """They cannot be sent again, but what landed is handed out all the same."""
     facilitator = world.facilitator(patience_s=0.02)
-    world.go_wrong(landing={"kind": "late", "ms": 30_000})
+    world.go_wrong(landing={"kind": "late", "ms": 15_000})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     assert isinstance(await buy(facilitator, payment), Unresolved)
     new = world.facilitator(fee_payer=world.vm.genesis.key("a new fee payer"))
@@ -330,7 +332,7 @@ async def test_a_payment_that_reverts_buys_nothing_and_counts(world: World) -> N
 
 async def test_a_late_landing_is_redeemed_with_the_key_that_was_given(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
-    world.go_wrong(landing={"kind": "late", "ms": 30_000})
+    world.go_wrong(landing={"kind": "late", "ms": 15_000})
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     pending = await buy(facilitator, payment, key=None)
     assert isinstance(pending, Unresolved)
@@ -364,6 +366,7 @@ async def test_a_key_is_not_lent_to_another_payment(world: World) -> None:
     assert again == AlreadyUsed(Used.KEY)
 
 
+@on_older_chain
 async def test_only_the_chain_declares_a_payment_dead(world: World) -> None:
     facilitator = world.facilitator(patience_s=0.02)
     world.go_wrong(landing={"kind": "never"})
@@ -395,6 +398,7 @@ async def test_a_dropped_payment_is_sent_again_by_its_resend(world: World) -> No
     assert world.calls.count("sendTransaction") == 5
 
 
+@on_older_chain
 async def test_credits_of_a_payment_that_vanishes_are_frozen(world: World) -> None:
     facilitator = world.facilitator()
     world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import httpx
 import msgspec
+import pytest
 from pydantic import SecretStr
 from solders.hash import Hash
 from solders.keypair import Keypair
@@ -87,16 +88,19 @@ class MovingTransport(httpx.AsyncBaseTransport):
         return httpx.Response(200, content=spoil(await answer.aread()))
 
 
-TOWER: Final = slot_pace(400, 12_800)  # mainnet before Alpenglow
+TODAY: Final = slot_pace()  # mainnet since October 2026
+TOWER: Final = slot_pace(400, 12_800)  # before Alpenglow: many blocks are not final
+# For fixtures `world` whose parameter is the pace: much that a fork may take back is not final.
+on_older_chain = pytest.mark.parametrize("world", [TOWER], ids=["older"], indirect=True)
 
 
 class World:
-    """One chain and one database file; any number of facilitators.
+    """One chain, of today unless *pace* says another, and one database file.
 
-    The chain is slow, so that much can go wrong before a blockhash is dead.
+    Any number of facilitators sell on it.
     """
 
-    def __init__(self, path: Path, pace: SlotPace = TOWER) -> None:
+    def __init__(self, path: Path, pace: SlotPace = TODAY) -> None:
         self.path = path
         self.pace = pace
         self.clock = ManualClock(START)
@@ -281,7 +285,7 @@ class World:
 
 
 @asynccontextmanager
-async def world_at(path: Path, pace: SlotPace = TOWER) -> AsyncIterator[World]:
+async def world_at(path: Path, pace: SlotPace = TODAY) -> AsyncIterator[World]:
     world = World(path / "money.sqlite", pace)
     yield world
     for chain in world.chains:

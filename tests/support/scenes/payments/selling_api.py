@@ -22,7 +22,7 @@ from mintscope.core.payments.pricing.price import Doubt, Quote
 from mintscope.core.payments.pricing.price_cache import PriceCache, PriceSource, SolSource
 from mintscope.shell.config.sections import ApiConfig
 from support.scenes.payments.payment_build import Recipe, as_base64
-from support.scenes.payments.payment_world import SECRETS, World, world_at
+from support.scenes.payments.payment_world import SECRETS, TODAY, World, world_at
 from support.scenes.service import Service, running_service
 
 ORIGIN: Final = "https://shop.example"
@@ -204,9 +204,9 @@ async def opened(
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    """A chain, and the folder of an installation."""
-    async with world_at(tmp_path) as world:
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    """A chain, of the pace that is its parameter, and the folder of an installation."""
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 
 

@@ -18,7 +18,7 @@ from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 
 PURCHASE = "/v1/credits/purchase?bundle=10"
 CREDITS = 10
-TIMEOUT_S = 20
+TIMEOUT_S = 90  # an answer may be held for a minute
 PENDING_S = 0.05
 PENDING_MAX = 600
 UNSENT_S = 2.0
