@@ -65,7 +65,7 @@ def recognise(
             already
     Yields calls in which tokens were exchanged in a way that is not understood.
     """
-    has_moved = False  # a call without an exchange, which may be a part of one
+    has_moved = False  # a call inside, which may be a part of an exchange
     for number in reversed(range(len(calls))):
         call = calls[number]
         if call.program is not UNLISTED or not (call.tokens or call.below_router or has_moved):
@@ -78,11 +78,11 @@ def recognise(
             if has_exchanged:
                 _expect_none_beside(call, token_accounts)
             else:
+                has_moved = True
                 if _is_below_named(calls, number, token_accounts):
                     call.below_router = True
                 inner = [*_moving([calls[n] for n in inside], call, token_accounts)]
-                swaps = found[number] = _recognised(call, inner, token_accounts)
-                has_moved = has_moved or not swaps
+                found[number] = _recognised(call, inner, token_accounts)
         except Unreadable as unreadable:
             if unreadable.reason in REPORTED:
                 found[number] = None

@@ -62,11 +62,14 @@ def expect_none(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
         whole = _joined(call, inner, token_accounts)
     if not _moves_tokens(whole.tokens):
         return
+    is_of_one = not inner or _is_of_one_mint(whole.tokens, token_accounts)
+    if is_of_one and not _may_be_for_lamports(whole, token_accounts):
+        return  # mostly, and before anything is parsed for it
     token_accounts.complete()
     tokens = Call(call.program, call.instruction, call.outer, call.inner, whole.tokens)
     tokens.token_2022 = whole.token_2022
     moved = moves(tokens, token_accounts)
-    if inner:
+    if not is_of_one:
         exchanges = exchanges_of(moved)
         traded = [exchanges[one] for one in token_accounts.signers if one in exchanges]
         report(whole, traded, token_accounts)
@@ -178,8 +181,7 @@ def _expect_no_lamports(
     at   the index of the signer
     """
     signer = token_accounts.signers[at]
-    head = base58.head(call.instruction.data)
-    least = 1 if head in EXCHANGES else LAMPORTS_MIN
+    least = _least(call)
     is_shared = False
     if gain > 0:
         lamports = _paid(call, signer, token_accounts)
@@ -193,6 +195,30 @@ def _expect_no_lamports(
     is_piece = is_of_one_piece(exchange, token_accounts)
     if not is_piece and not makes_shares(call, exchange, token_accounts, None):
         raise _unknown(call, None if is_shared else Moved(WSOL, lamports))
+
+
+def _may_be_for_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
+    """Return whether lamports of a signer moved, as far as it is known without closed accounts."""
+    least = _least(call)
+    signers = token_accounts.signers
+    for signer in signers:
+        if _paid(call, signer, token_accounts) >= least:
+            return True
+        if _received(call, signer, token_accounts) >= least:
+            return True
+    # A sale: a signer's tokens move, and the signer mostly says so.
+    for token in call.tokens:
+        accounts = token.accounts
+        is_signed = any(account < len(signers) for account in accounts)
+        if is_signed or (accounts and token_accounts.owner(accounts[0]) in signers):
+            taken = (_taken(call, at, token_accounts)[0] for at in range(len(signers)))
+            return any(lamports >= least for lamports in taken)
+    return False
+
+
+def _least(call: Call) -> int:
+    """Return the fewest lamports that are not taken for rent or a fee of *call*."""
+    return 1 if base58.head(call.instruction.data) in EXCHANGES else LAMPORTS_MIN
 
 
 def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
