@@ -68,7 +68,7 @@ def recognise(
     has_moved = False  # a call inside, which may be a part of an exchange
     for number in reversed(range(len(calls))):
         call = calls[number]
-        if call.program is not UNLISTED or not (call.tokens or call.below_router or has_moved):
+        if call.program is not UNLISTED or not (call.tokens or has_moved):
             continue
         inside = range(number + 1, _end(calls, number))
         has_exchanged = any(found[n] is None or found[n] for n in inside)
@@ -78,10 +78,14 @@ def recognise(
             if has_exchanged:
                 _expect_none_beside(call, token_accounts)
             else:
+                inner: list[Call] = []
+                if inside and (has_moved or call.tokens):
+                    inner += _moving([calls[n] for n in inside], call, token_accounts)
+                if not call.tokens and not inner:
+                    continue
                 has_moved = True
-                if _is_below_named(calls, number, token_accounts):
+                if not call.below_router and _is_below_named(calls, number, token_accounts):
                     call.below_router = True
-                inner = [*_moving([calls[n] for n in inside], call, token_accounts)]
                 found[number] = _recognised(call, inner, token_accounts)
         except Unreadable as unreadable:
             if unreadable.reason in REPORTED:
@@ -102,15 +106,13 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
 
     Raises Unreadable, with UNKNOWN_EXCHANGE if someone exchanged and no vaults show it.
     """
-    if not call.tokens and not inner:
-        return []
     if call.below_router:
         _take_in(call, inner)
         inner = ()
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
-    if _is_no_exchange(call, token_accounts):
-        return []
     if _may_exchange(call):
+        if _is_no_exchange(call, token_accounts):
+            return []
         swaps = read_closed(call, (), token_accounts) if call.below_router else []
         address = token_accounts.key(call.instruction.program_id_index)
         found = [
@@ -120,7 +122,11 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
         ]
         if found:
             return found
-    unread.expect_none(call, inner, token_accounts)
+    # Names are looked at last: mostly there is no sign of an exchange.
+    whole = unread.with_inner(call, inner, token_accounts)
+    may_exchange = unread.may_exchange(whole, call, token_accounts)
+    if may_exchange and not _is_no_exchange(call, token_accounts):
+        unread.expect_none(whole, call, token_accounts)
     return []
 
 

@@ -45,6 +45,8 @@ from mintscope.core.dex.transfers import (
     makes_shares,
 )
 
+TRANSFER_TEXT_MAX: Final = 17
+"""The most base58 digits of a transfer's 12 bytes."""
 SMALL: Final = 10
 """A party that passes tokens on keeps less than this part of them, as its fee."""
 # The system program: CreateAccount, Assign, CreateAccountWithSeed, Allocate.  What they touch is
@@ -52,24 +54,37 @@ SMALL: Final = 10
 OPENING: Final = frozenset(bytes([kind, 0, 0, 0]) for kind in (0, 1, 3, 8))
 
 
-def expect_none(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> None:
+def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool:
+    """Return whether what moved under *whole* may be an exchange, before much is parsed for it.
+
+    whole   *call*, or `with_inner` of it
+    """
+    if not _moves_tokens(whole.tokens):
+        return False
+    if whole is not call and not _is_of_one_mint(whole.tokens, token_accounts):
+        return True
+    # Lamports move, or a signer's tokens, as in a sale: the signer mostly says so.
+    signers = token_accounts.signers
+    return bool(whole.lamports) or any(
+        account < len(signers) or token_accounts.owner(account) in signers
+        for token in whole.tokens
+        for account in token.accounts
+    )
+
+
+def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
     """Raise Unreadable if a signer exchanged under *call*, which gave no swap.
 
-    inner   the calls below it, of unlisted programs, whose moves count as its own
+    whole   *call*, or `with_inner` of it
     """
-    whole = call
-    if inner:
-        whole = _joined(call, inner, token_accounts)
-    if not _moves_tokens(whole.tokens):
-        return
-    is_of_one = not inner or _is_of_one_mint(whole.tokens, token_accounts)
-    if is_of_one and not _may_be_for_lamports(whole, token_accounts):
-        return  # mostly, and before anything is parsed for it
+    is_of_two = whole is not call and not _is_of_one_mint(whole.tokens, token_accounts)
+    if not (is_of_two or token_accounts.is_complete or _has_lamports(whole, token_accounts)):
+        return  # before more is parsed
     token_accounts.complete()
     tokens = Call(call.program, call.instruction, call.outer, call.inner, whole.tokens)
     tokens.token_2022 = whole.token_2022
     moved = moves(tokens, token_accounts)
-    if not is_of_one:
+    if is_of_two:
         exchanges = exchanges_of(moved)
         traded = [exchanges[one] for one in token_accounts.signers if one in exchanges]
         report(whole, traded, token_accounts)
@@ -120,10 +135,13 @@ def _unknown(call: Call, moved: Moved | None) -> Unreadable:
     return Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved)
 
 
-def _joined(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
-    """Return *call* with what moved under *inner* calls; *call* itself if several programs did."""
-    moving = [one for one in inner if one.tokens]
-    if len({one.instruction.program_id_index for one in moving}) > 1:
+def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
+    """Return *call* with what *inner* calls moved; *call* itself if none did, or several programs.
+
+    inner   calls of unlisted programs, which did not exchange
+    """
+    moving = {one.instruction.program_id_index for one in inner if one.tokens}
+    if len(inner) == 0 or len(moving) > 1:
         return call
     tokens = list(call.tokens)
     lamports = list(call.lamports)
@@ -166,6 +184,7 @@ def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts
 
 
 def _moves_tokens(tokens: Sequence[Instruction]) -> bool:
+    """Return whether there is a transfer among *tokens*, which hold bytes."""
     return any(token.data[:1] in SHAPES or token.data[:PARTIES] in SHAPES for token in tokens)
 
 
@@ -197,23 +216,14 @@ def _expect_no_lamports(
         raise _unknown(call, None if is_shared else Moved(WSOL, lamports))
 
 
-def _may_be_for_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether lamports of a signer moved, as far as it is known without closed accounts."""
+def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
+    """Return whether enough lamports moved under *call*, or left an account that it names."""
     least = _least(call)
-    signers = token_accounts.signers
-    for signer in signers:
-        if _paid(call, signer, token_accounts) >= least:
-            return True
-        if _received(call, signer, token_accounts) >= least:
-            return True
-    # A sale: a signer's tokens move, and the signer mostly says so.
-    for token in call.tokens:
-        accounts = token.accounts
-        is_signed = any(account < len(signers) for account in accounts)
-        if is_signed or (accounts and token_accounts.owner(accounts[0]) in signers):
-            taken = (_taken(call, at, token_accounts)[0] for at in range(len(signers)))
-            return any(lamports >= least for lamports in taken)
-    return False
+    transfers = [_transferred(one, token_accounts) for one in call.lamports]
+    if any(one[2] >= least for one in transfers if one is not None):
+        return True
+    signers = range(len(token_accounts.signers))
+    return any(_taken(call, at, token_accounts)[0] >= least for at in signers)
 
 
 def _least(call: Call) -> int:
@@ -253,6 +263,8 @@ def _transferred(
     instruction: Instruction, token_accounts: TokenAccounts
 ) -> tuple[str, str, int] | None:
     """Return source, target and lamports of *instruction*, None if it is no transfer."""
+    if len(instruction.data) > TRANSFER_TEXT_MAX:
+        return None  # before it is decoded
     data = data_of(instruction)
     accounts = instruction.accounts
     is_whole = len(data) >= SYSTEM_TRANSFER_SIZE and len(accounts) >= PARTIES
