@@ -46,7 +46,29 @@ async def test_health_tells_what_part_of_all_exchanges_is_read(tmp_path: Path) -
         "overall": {"byCalls": 0.97, "byVolume": 0.999},
         "missingSlots": 4,
         "skippedSlots": 12,
+        "missed": [{"program": "a", "calls": 100, "missed": 3, "reasons": {"no_movement": 3}}],
     }
+
+
+async def test_health_names_the_ten_programs_that_are_missed_most(tmp_path: Path) -> None:
+    rows = [
+        ProgramHour(500_000, f"p{number}", reason, Tally(calls, calls, number))
+        for number in range(12)
+        for reason, calls in (("overflow", 1), ("no_movement", 2), ("read", 5))
+    ]
+    since, until = UnixS(500_000 * 3_600), UnixS(500_000 * 3_600 + 60)
+    coverage = Coverage(since, until, rows, 300, skipped_slots=0, missing_slots=0)
+    async with running_service(tmp_path, coverage=lambda: coverage) as service:
+        response = await service.client.get("/v1/health")
+
+    missed = response.json()["data"]["coverage"]["missed"]
+    assert [one["program"] for one in missed] == [f"p{number}" for number in range(11, 1, -1)]
+    assert list(missed[0].items()) == [
+        ("program", "p11"),
+        ("calls", 8),
+        ("missed", 3),
+        ("reasons", {"no_movement": 2, "overflow": 1}),
+    ]
 
 
 async def test_health_answers_200_degraded_when_a_check_fails(service: Service) -> None:

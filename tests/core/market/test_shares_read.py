@@ -67,14 +67,17 @@ def test_missed_programs_come_by_volume_with_all_their_reasons() -> None:
     rows = [
         row("small", "overflow", 900, 1),
         row("large", "no_movement", 1, 7),
-        row("large", "event_disagrees", 5, 0, back=1),
+        row("large", "event_disagrees", 3, 0, back=1),
+        row("large", "event_disagrees", 2, 0),
+        row("large", "read", 4, 0),
         row("fine", "read", 9, 9),
         row("new", "unlisted", 1, 50),
         row("newer", "unlisted", 9, 5),
     ]
     found = missed_programs(rows)
     assert [(one.program, one.missed.calls) for one in found] == [("large", 6), ("small", 900)]
-    assert found[0].reasons == ["event_disagrees", "no_movement"]
+    assert list(found[0].reasons.items()) == [("event_disagrees", 5), ("no_movement", 1)]
+    assert [one.calls for one in found] == [10, 900]
     assert unlisted_programs(rows) == [("new", Tally(1, 1, 50)), ("newer", Tally(9, 9, 5))]
 
 

@@ -105,7 +105,8 @@ async def test_what_was_read_is_told_in_plain_words(tmp_path: Path) -> None:
     assert (
         "Trades that were read 99.99 % of the volume Since 15 Jan 2027, 08:00 UTC 98 % of the"
         " trades. 2 were not understood, mostly of programs that were changed;"
-        " they are in no candle and no volume. Slots of that time: 2 missing, 7 proven to hold no"
+        " they are in no candle and no volume. a 2 of 100 : 2 no movement Slots of that time:"
+        " 2 missing, 7 proven to hold no"
         " block." in page
     )
 

@@ -29,6 +29,7 @@ WEEK_HOURS: Final = 7 * DAY_HOURS
 JUMP_CALLS_MIN: Final = 20
 JUMP_SHARE_MIN: Final = 0.01
 JUMP_FACTOR: Final = 4
+MISSED_NAMED: Final = 10  # programs that /v1/health and /status name
 SHARE_DIGITS: Final = 4
 
 
@@ -234,12 +235,14 @@ class Totals(NamedTuple):
 class MissedProgram(NamedTuple):
     """A program of which calls were missed.
 
-    reasons   why, the most frequent first
+    reasons   how many calls were missed for each reason, the most frequent first
+    calls     all calls of the program that exchanged tokens, or should have
     """
 
     program: str
     missed: Tally
-    reasons: Sequence[str]
+    reasons: Mapping[str, int]
+    calls: int
 
 
 class Jump(NamedTuple):
@@ -301,9 +304,13 @@ def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
     for program, own in by_program(rows).items():
         missed = [row for row in own if row.outcome not in {READ, UNLISTED}]
         if missed:
-            ordered = sorted(missed, key=lambda row: (-row.tally.calls, row.outcome))
-            reasons = list(dict.fromkeys(row.outcome for row in ordered))
-            found.append(MissedProgram(program, summed(row.tally for row in missed), reasons))
+            calls: dict[str, int] = defaultdict(int)
+            for row in missed:
+                calls[row.outcome] += row.tally.calls
+            reasons = dict(sorted(calls.items(), key=lambda one: (-one[1], one[0])))
+            whole = totals(own).all.calls
+            sums = summed(row.tally for row in missed)
+            found.append(MissedProgram(program, sums, reasons, whole))
     return sorted(found, key=lambda one: (-one.missed.volume, -one.missed.calls, one.program))
 
 

@@ -13,7 +13,13 @@ from mintscope.base.errors import ErrorCode, ServiceError
 from mintscope.base.primitives import ADDRESS, SIGNATURE, UnixMs, about
 from mintscope.base.solana import USDC
 from mintscope.base.time import iso_time_ms
-from mintscope.core.market.coverage import Coverage, ReadShare, totals
+from mintscope.core.market.coverage import (
+    MISSED_NAMED,
+    Coverage,
+    ReadShare,
+    missed_programs,
+    totals,
+)
 from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response
@@ -251,6 +257,23 @@ class Proof(Claimed):
     ]
 
 
+class MissedCalls(Wire):
+    """The calls of a program that were missed lately."""
+
+    program: Annotated[
+        str, about("Its name; the address of one without; other: the rest.", "raydium_clmm")
+    ]
+    calls: Annotated[int, about("Its calls that exchanged tokens, or should have.", 4_120)]
+    missed: Annotated[int, about("Those of them that could not be read.", 37)]
+    reasons: Annotated[
+        dict[str, int],
+        about(
+            "How many for each reason, the most frequent first.",
+            {"unknown_instruction": 30, "no_movement": 7},
+        ),
+    ]
+
+
 class HealthCoverage(
     Wire,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
@@ -265,6 +288,10 @@ class HealthCoverage(
     overall: Annotated[ReadShare, about("Of all calls that exchanged tokens.")]
     missing_slots: Annotated[int, about("Slots of that time that no node could deliver.", 0)]
     skipped_slots: Annotated[int, about("Slots of that time proven to hold no block.", 12)]
+    missed: Annotated[
+        list[MissedCalls],
+        about("At most ten programs, those first of which most volume, then calls, was missed."),
+    ]
 
 
 class Health(Wire):
@@ -317,6 +344,15 @@ def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.Unset
         overall=ReadShare(*totals(coverage.rows).shares),
         missing_slots=coverage.missing_slots,
         skipped_slots=coverage.skipped_slots,
+        missed=[
+            MissedCalls(
+                program=one.program,
+                calls=one.calls,
+                missed=one.missed.calls,
+                reasons=dict(one.reasons),
+            )
+            for one in missed_programs(coverage.rows)[:MISSED_NAMED]
+        ],
     )
 
 

@@ -10,7 +10,15 @@ from mintscope.base.pace import Pace
 from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.solana import Gap
 from mintscope.base.time import SECOND_MS
-from mintscope.core.market.coverage import Coverage, percent, totals
+from mintscope.core.dex.routers import named
+from mintscope.core.market.coverage import (
+    MISSED_NAMED,
+    Coverage,
+    MissedProgram,
+    missed_programs,
+    percent,
+    totals,
+)
 from mintscope.core.payments.books.invariants import Invariant
 from mintscope.edges.web.pages.page import Page, PageResponse
 from mintscope.edges.web.routes import PageRequest, PageRoute, get
@@ -199,8 +207,20 @@ def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
         "calls": None if by_calls is None else percent(by_calls),
         "volume": None if by_volume is None else percent(by_volume),
         "missed": found.missed.calls,
+        "programs": [_missed(one) for one in missed_programs(coverage.rows)[:MISSED_NAMED]],
         "missing_slots": coverage.missing_slots,
         "skipped_slots": coverage.skipped_slots,
+    }
+
+
+def _missed(one: MissedProgram) -> dict[str, object]:
+    """Return a program and how many of its calls were missed, by reason in plain words."""
+    reasons = [f"{calls:,} {reason.replace('_', ' ')}" for reason, calls in one.reasons.items()]
+    return {
+        "program": named(one.program),
+        "missed": one.missed.calls,
+        "calls": one.calls,
+        "reasons": ", ".join(reasons),
     }
 
 
