@@ -79,6 +79,11 @@ READ_SHARE: Final = SetGauge(
     "Part of all exchanges of this hour and the one before that was read, by calls and by volume",
     ["by"],
 )
+DOLLAR_OFF_PEG: Final = SetGauge(
+    "mintscope_dollar_off_peg",
+    "By how much a dollar is off the median of all; one more than 0.01 off prices nothing",
+    ["mint"],
+)
 UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price", ["reason"])
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")

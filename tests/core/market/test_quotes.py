@@ -80,6 +80,14 @@ def test_the_first_dollar_that_falls_does_not_take_the_others_along() -> None:
     assert market(prices).dollars == {USDT, *FURTHER}
 
 
+def test_how_far_each_dollar_is_off_is_told() -> None:
+    off = market({USDC: 1.0, PYUSD: 1.0, USD1: 0.9}).off_peg
+
+    assert off == {USDC: 0.0, USDT: 0.0, PYUSD: 0.0, USD1: pytest.approx(-0.1)}
+    assert market({USD1: 0.9}, age_s=901).off_peg == {}
+    assert BASIC.off_peg == {}
+
+
 def test_of_two_dollars_none_is_judged() -> None:
     assert market({USDC: 0.9, USDT: 1.1}).dollars == {USDC, USDT}
 

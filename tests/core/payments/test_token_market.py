@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.base.solana import USDC, WSOL
+from mintscope.base.solana import PYUSD, USDC, WSOL
 from mintscope.core.market.log import CandleRow, LoadedMint, PricedSwap, TailSwap
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.core.payments.pricing.price import Minute
@@ -58,6 +58,18 @@ def test_sides_are_worth_what_their_tokens_are() -> None:
 
     assert (market.base_usd, market.quote_usd) == (1_000.0, 1_000.0)
     assert market.lag_s == 3.0
+
+
+def test_what_dollars_hold_is_worth_a_dollar_each() -> None:
+    nothing = loaded([], [])
+    reserves = TokenReserves(base=1, quotes={PYUSD: 7_000_000, USDC: 1_000_000, TOKEN: 5_000_000})
+
+    market = market_of(nothing, nothing, reserves, decimals=6, lag_s=0)
+    assert market.quote_usd == 8.0
+    chosen = market_of(
+        nothing, nothing, reserves, decimals=6, lag_s=0, dollars=frozenset({USDC, TOKEN})
+    )
+    assert chosen.quote_usd == 6.0
 
 
 def test_no_single_trade_says_what_sol_is_worth() -> None:

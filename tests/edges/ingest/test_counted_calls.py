@@ -13,6 +13,7 @@ from mintscope.core.market.coverage import SlotCoverage, Tally
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.ingest.coverage import CoverageMetrics, show_programs, slot_coverage
+from mintscope.edges.ingest.kinds import Kinds
 from mintscope.edges.ingest.pipeline import Ingest
 from mintscope.edges.ingest.slots import Decode
 from mintscope.edges.storage.market import Market
@@ -47,6 +48,24 @@ def counted(
     header: SlotHeader = RATED,
 ) -> SlotCoverage:
     return slot_coverage(header, Decoded([*swaps], [*quarantined], [*unlisted]))
+
+
+def test_a_kind_has_the_value_of_what_is_a_dollar_now() -> None:
+    """Of a dollar that left its peg, or that is none here, the value is not known."""
+    moved = [Moved(USDS, 7_000_000), Moved(USDC, 5_000_000), Moved(WSOL, 10**9)]
+    lost = [
+        Quarantined(Signature("s"), 0, "orca", QuarantineReason.NO_MOVEMENT, moved=each)
+        for each in moved
+    ]
+
+    def volume(*dollars: Mint) -> int:
+        (kind,) = Kinds(Decoded([], lost, []), frozenset(dollars)).counted(RATED)
+        assert kind.count == 3
+        return kind.volume
+
+    assert volume(USDS, USDC) == 212_000_000
+    assert volume(USDC) == 205_000_000
+    assert volume() == 200_000_000
 
 
 def test_a_call_counts_once_however_many_legs_it_has() -> None:

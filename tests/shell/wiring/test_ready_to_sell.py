@@ -16,8 +16,8 @@ from solders.pubkey import Pubkey
 from typer.testing import CliRunner
 
 from mintscope.base.errors import PriceUnavailable, ServiceUnavailable
-from mintscope.base.primitives import Wallet
-from mintscope.base.solana import USDC, USDT, WSOL, Endpoint
+from mintscope.base.primitives import Mint, Wallet
+from mintscope.base.solana import DOLLARS, PYUSD, USDC, USDT, WSOL, Endpoint
 from mintscope.core.payments.pricing.token_market import TokenReserves
 from mintscope.core.payments.protocol.mint import UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
@@ -53,6 +53,17 @@ async def test_all_is_well(world: World) -> None:
         "payments: 10 SOL for network fees",
         "payments: 1 USD for one USDC",
     ]
+
+
+@pytest.mark.parametrize("fault", ["refused", "finalized"])
+async def test_all_is_well_with_a_node_without_the_level_confirmed(
+    world: World, fault: str
+) -> None:
+    world.slots(9)
+    world.go_wrong(confirmed=fault)
+    found = await findings(world)
+
+    assert {finding.level for finding in found} == {Level.OK}, found
 
 
 @pytest.mark.parametrize(
@@ -267,4 +278,31 @@ async def test_reserves_are_read_from_the_vaults(wrong: str) -> None:
             await reserves.read()
     else:
         assert await reserves.read() == TokenReserves(base=12, quotes={WSOL: 6, USDC: 8})
+    await reserves.aclose()
+
+
+@pytest.mark.parametrize(
+    ("dollars", "is_usable"), [(DOLLARS, True), (frozenset({USDC}), False), (None, True)]
+)
+async def test_a_pool_may_be_traded_for_any_of_the_configured_dollars(
+    dollars: frozenset[Mint] | None, *, is_usable: bool
+) -> None:
+    accounts = {"base": vault(USDT, 5), "pyusd": vault(PYUSD, 6)}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        address = json.loads(request.content)["params"][0]
+        return httpx.Response(200, json={"result": {"value": accounts[address]}})
+
+    reserves = RpcReserves(
+        Endpoint(url="http://node"),
+        base=USDT,
+        pools=[Vaults(Wallet("base"), Wallet("pyusd"))],
+        transport=httpx.MockTransport(answer),
+        **({} if dollars is None else {"dollars": dollars}),
+    )
+    if is_usable:
+        assert await reserves.read() == TokenReserves(base=5, quotes={PYUSD: 6})
+    else:
+        with pytest.raises(UnusablePaymentToken, match=r"one of market\.dollars"):
+            await reserves.read()
     await reserves.aclose()

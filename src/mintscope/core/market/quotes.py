@@ -15,7 +15,7 @@ Robust    a token whose price was set directly, by a pool that has decided for a
 All is a function of what decides for each mint, so that a restart or a fork changes nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -45,7 +45,11 @@ class QuoteMints(NamedTuple):
 
 
 class Quotes:
-    """What each mint is as a quote, at one time."""
+    """What each mint is as a quote, at one time.
+
+    dollars   the mints that count as one dollar
+    off_peg   by how much each dollar that can be judged is off the median of all: see `off_peg`
+    """
 
     def __init__(
         self,
@@ -57,7 +61,8 @@ class Quotes:
         self._time = time
         self._staking = mints.staking
         self._prices: dict[Mint, float | None] = {}  # as of now, whatever the slot goes on to say
-        self.dollars = _on_peg(decided, time, mints.dollars)
+        self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
+        self.dollars = _on_peg(self.off_peg, mints.dollars)
 
     def kind(self, mint: Mint) -> QuoteKind | None:
         """Return what *mint* is as a quote; None: it is none."""
@@ -112,21 +117,35 @@ class Quotes:
         return decided.usd if is_robust else None
 
 
-def _on_peg(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> frozenset[Mint]:
-    """Return those of *dollars* that count as one dollar at *time*."""
+def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
+    """Return by how much each dollar is off the median of all; 0.01 is 1 % above it.
+
+    prices   USD of those of *dollars* that traded within PEG_FRESH_S.  USDC and USDT without a
+             price count as 1
+    Empty if there are fewer than JUDGED_MIN.
+    """
+    judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
+    if len(judged) < JUDGED_MIN:
+        return {}
+    middle = median(judged.values())
+    return {dollar: price / middle - 1.0 for dollar, price in judged.items()}
+
+
+def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint, float]:
+    """Return the prices of those of *dollars* that traded lately."""
     prices: dict[Mint, float] = {}
     for dollar in dollars:
         known = decided(dollar)
         if known is not None and time - known.at <= PEG_FRESH_S:
             prices[dollar] = known.usd
-    trusted = dollars & TRUSTED
-    judged = dict.fromkeys(trusted, 1.0) | prices
-    if len(judged) < JUDGED_MIN:
-        return trusted
-    middle = median(judged.values())
-    return frozenset(
-        dollar for dollar, price in judged.items() if abs(price / middle - 1.0) <= PEG_MAX
-    )
+    return prices
+
+
+def _on_peg(off: Mapping[Mint, float], dollars: frozenset[Mint]) -> frozenset[Mint]:
+    """Return those of *dollars* that count as one dollar; *off* says how far each is off."""
+    if not off:
+        return dollars & TRUSTED
+    return frozenset(dollar for dollar, share in off.items() if abs(share) <= PEG_MAX)
 
 
 BASIC: Final = Quotes()

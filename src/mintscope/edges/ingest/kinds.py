@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mintscope.base.primitives import Signature
-from mintscope.base.solana import DOLLARS
+from mintscope.base.primitives import Mint, Signature
+from mintscope.base.solana import WSOL
 from mintscope.core.dex.outcome import Decoded, Moved
 from mintscope.core.market.coverage import NotRead
 from mintscope.core.market.log import SlotHeader
@@ -19,8 +19,12 @@ LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
 class Kinds:
     """One block's; a kind is a program, a reason and the first bytes of an instruction."""
 
-    def __init__(self, decoded: Decoded) -> None:
-        """Count what *decoded* leaves out, and what it read without a name."""
+    def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
+        """Count what *decoded* leaves out, and what it read without a name.
+
+        dollars   the mints that are worth a dollar now, each of 6 decimals
+        """
+        self._dollars: frozenset[str] = dollars
         self._counts: dict[tuple[str, str, str], int] = {}
         self._micro_usd: dict[tuple[str, str, str], int] = {}
         self._lamports: dict[tuple[str, str, str], int] = {}
@@ -52,6 +56,9 @@ class Kinds:
             key = OTHER, key[1], ""
         self._counts[key] = self._counts.get(key, 0) + 1
         self._examples.setdefault(key, signature)
-        if moved is not None:
-            sums = self._micro_usd if moved.quote in DOLLARS else self._lamports
-            sums[key] = sums.get(key, 0) + moved.amount
+        if moved is None:
+            return
+        if moved.quote in self._dollars:
+            self._micro_usd[key] = self._micro_usd.get(key, 0) + moved.amount
+        elif moved.quote == WSOL:
+            self._lamports[key] = self._lamports.get(key, 0) + moved.amount

@@ -31,6 +31,7 @@ from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Un
 from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage
 from mintscope.edges.ingest.kinds import Kinds
+from mintscope.edges.ingest.pegs import Pegs
 
 log = structlog.get_logger()
 
@@ -69,6 +70,7 @@ class Slots:
         self._unknown: set[tuple[str, str]] = set()
         self._meter = PaceMeter((header.slot, header.time) for header in tail.headers)
         self._metrics = CoverageMetrics()
+        self._pegs = Pegs()
 
     @property
     def pace(self) -> Pace | None:
@@ -124,6 +126,7 @@ class Slots:
         swaps = decoded.swaps
         time, standings = self._tail.effective(block.time), self.standings
         quotes = Quotes(standings.of, time, self._quote_mints)
+        self._pegs.show(quotes.off_peg, time)
         samples = sol_usd_samples(swaps, time, standings.agrees(WSOL), quotes)
         header = self._tail.header(block, samples)
         self._tail.append(header)
@@ -135,7 +138,7 @@ class Slots:
             UNPRICED.labels(reason).inc(count)
         changes.append(NewSlot(header, priced.swaps, standings.changed()))
         changes += _unread(block.slot, decoded)
-        changes += Kinds(decoded).counted(header)
+        changes += Kinds(decoded, quotes.dollars).counted(header)
         coverage = slot_coverage(header, decoded, quotes.dollars)
         self._metrics.count(coverage)
         changes.append(coverage)

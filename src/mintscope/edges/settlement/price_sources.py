@@ -14,7 +14,7 @@ from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.base.http import open_client, read_body
 from mintscope.base.metrics import CLOCK_SKEW_S, TOKEN_USD
 from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.solana import WSOL
+from mintscope.base.solana import DOLLARS, WSOL
 from mintscope.base.time import HOUR_S
 from mintscope.core.market.log import LogReader
 from mintscope.core.payments.pricing.price import (
@@ -43,9 +43,16 @@ class MarketPrice:
     """Implements PriceSource by the token's own market."""
 
     def __init__(
-        self, reader: LogReader, reserves: PoolReserves, *, asset: Mint, decimals: int
+        self,
+        reader: LogReader,
+        reserves: PoolReserves,
+        *,
+        asset: Mint,
+        decimals: int,
+        dollars: frozenset[Mint] = DOLLARS,
     ) -> None:
         self._reader = reader
+        self._dollars = dollars
         self._reserves = reserves
         self._asset = asset
         self._decimals = decimals
@@ -73,7 +80,9 @@ class MarketPrice:
         if token is None or sol is None:
             return Doubt.NO_TRADE
         lag_s = now / 1000 - tip.time
-        market = market_of(token, sol, reserves, decimals=self._decimals, lag_s=lag_s)
+        market = market_of(
+            token, sol, reserves, decimals=self._decimals, lag_s=lag_s, dollars=self._dollars
+        )
         return price_of_market(market, now)
 
 

@@ -8,7 +8,7 @@ import httpx
 from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Mint, Wallet
-from mintscope.base.solana import STABLES, WSOL, Endpoint
+from mintscope.base.solana import DOLLARS, WSOL, Endpoint
 from mintscope.core.payments.pricing.token_market import TokenReserves
 from mintscope.core.payments.protocol.mint import TOKEN_ACCOUNT_BYTES, UnusablePaymentToken
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
@@ -16,7 +16,6 @@ from mintscope.edges.settlement.payment_node import PaymentNode
 
 _MINT: Final = slice(0, 32)
 _AMOUNT: Final = slice(64, 72)
-QUOTES: Final = frozenset({WSOL, *STABLES})
 
 
 class Vaults(NamedTuple):
@@ -27,7 +26,10 @@ class Vaults(NamedTuple):
 
 
 class RpcReserves:
-    """Reads the vaults of *pools*, which trade *base*; lives in one event loop."""
+    """Reads the vaults of *pools*, which trade *base*; lives in one event loop.
+
+    dollars   the mints beside SOL that *base* may be traded for, each of 6 decimals
+    """
 
     def __init__(
         self,
@@ -35,11 +37,13 @@ class RpcReserves:
         *,
         base: Mint,
         pools: Sequence[Vaults],
+        dollars: frozenset[Mint] = DOLLARS,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._node = PaymentNode(endpoint, transport)
         self._base = base
         self._pools = pools
+        self._quotes = dollars | {WSOL}
 
     async def read(self) -> TokenReserves:
         """Return what all the pools hold together.
@@ -53,10 +57,10 @@ class RpcReserves:
         for pool, (base, _), (quote, amount) in zip(
             self._pools, held[::2], held[1::2], strict=True
         ):
-            if base != self._base or quote not in QUOTES:
+            if base != self._base or quote not in self._quotes:
                 raise UnusablePaymentToken(
-                    f"pool {pool.base}:{pool.quote}: expected vaults of {self._base} and of SOL,"
-                    f" USDC or USDT; they hold {base} and {quote}: correct payments.pools"
+                    f"pool {pool.base}:{pool.quote}: expected vaults of {self._base} and of SOL or"
+                    f" one of market.dollars; they hold {base} and {quote}: correct payments.pools"
                 )
             quotes[quote] = quotes.get(quote, 0) + amount
         return TokenReserves(base=sum(amount for _, amount in held[::2]), quotes=quotes)

@@ -58,7 +58,7 @@ class PaymentsConfig(Section):
     """The mint of USDC on the chain of payments: another one on devnet."""
     pools: values.Pools = ()
     """The token's pools, whose reserves a market price needs: `vault of the token:vault of what it
-    is traded for`, SOL, USDC or USDT."""
+    is traded for`, SOL or one of `market.dollars`."""
     fee_share_max: values.Share = FEE_SHARE_MAX
     """The share of a single request's price that the network fee of its payment may eat, at the
     price of SOL followed here; beyond, only bundles are sold. 1 is break-even, at 250 USD for a

@@ -166,7 +166,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
         chain = await stack.enter_async_context(
             open_settlement(config.chain, known, clock, pace, reader)
         )
-        price = money.shared(price_source(payments, endpoint, reader, stack))
+        price = money.shared(price_source(config, endpoint, reader, stack))
         tokens = payment_tokens_of(
             payments, price, accepted=accepted, chain=chain, reader=reader, clock=clock
         )

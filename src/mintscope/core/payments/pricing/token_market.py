@@ -7,12 +7,12 @@ from typing import Final, Protocol
 import msgspec
 
 from mintscope.base.primitives import Mint, UnixS
-from mintscope.base.solana import LAMPORTS_PER_SOL, STABLES, WSOL
+from mintscope.base.solana import DOLLARS, LAMPORTS_PER_SOL, WSOL
 from mintscope.core.market.log import LoadedMint
 from mintscope.core.market.timeframe import Timeframe, bucket
 from mintscope.core.payments.pricing.price import TWAP_MINUTES, Minute, TokenMarket
 
-STABLE_ATOMS: Final = 10**6  # of USDC and of USDT
+DOLLAR_ATOMS: Final = 10**6
 
 
 class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +54,19 @@ def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
     ]
 
 
-def market_of(
-    token: LoadedMint, sol: LoadedMint, reserves: TokenReserves, *, decimals: int, lag_s: float
+def market_of(  # noqa: PLR0913 - one argument for each part
+    token: LoadedMint,
+    sol: LoadedMint,
+    reserves: TokenReserves,
+    *,
+    decimals: int,
+    lag_s: float,
+    dollars: frozenset[Mint] = DOLLARS,
 ) -> TokenMarket:
-    """Return the market of *token*; its sides are worth nothing where there is no price."""
+    """Return the market of *token*; its sides are worth nothing where there is no price.
+
+    dollars   the mints of which one is worth a dollar, each of 6 decimals
+    """
     minutes = minutes_of(token)
     price = minutes[-1].close if minutes else 0.0
     # The last trade of a minute may be made by anyone, at any price; those of most minutes are not.
@@ -66,12 +75,11 @@ def market_of(
     return TokenMarket(
         minutes=minutes,
         base_usd=reserves.base / 10**decimals * price,
-        quote_usd=sum(_usd(mint, atoms, sol_usd) for mint, atoms in reserves.quotes.items()),
+        quote_usd=sum(
+            atoms / LAMPORTS_PER_SOL * sol_usd
+            if mint == WSOL
+            else atoms / DOLLAR_ATOMS * (mint in dollars)
+            for mint, atoms in reserves.quotes.items()
+        ),
         lag_s=lag_s,
     )
-
-
-def _usd(mint: Mint, atoms: int, sol_usd: float) -> float:
-    if mint == WSOL:
-        return atoms / LAMPORTS_PER_SOL * sol_usd
-    return atoms / STABLE_ATOMS if mint in STABLES else 0.0

@@ -9,6 +9,7 @@ import typer
 from mintscope.shell.cli.config import ConfigFile
 from mintscope.shell.cli.doctor.chain import check_chain
 from mintscope.shell.cli.doctor.coverage import check_coverage
+from mintscope.shell.cli.doctor.dollars import check_dollars
 from mintscope.shell.cli.doctor.finding import Finding, Level, fail, ok
 from mintscope.shell.cli.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
 from mintscope.shell.cli.doctor.node import check_node
@@ -32,6 +33,7 @@ CHECKS: Final = (
     check_chain,
     check_market,
     check_coverage,
+    check_dollars,
     check_money,
     check_webhooks,
     check_limits,

@@ -78,7 +78,7 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
         yield ok("payments: the price comes with the market, after the first start")
         return
     async with open_market(config) as market, AsyncExitStack() as stack:
-        source = price_source(config.payments, endpoint, market.reader, stack)
+        source = price_source(config, endpoint, market.reader, stack)
         found = await source.read(SystemClock().now())
     if isinstance(found, Doubt):
         yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")

@@ -15,6 +15,7 @@ from mintscope.core.payments.protocol.requirement import Terms
 from mintscope.core.payments.settlement import PaymentChain
 from mintscope.edges.settlement import price_sources
 from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from mintscope.shell.config.config import Config
 from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.wiring.selling.terms import CannotSell
 
@@ -63,9 +64,10 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
 
 
 def price_source(
-    payments: PaymentsConfig, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
+    config: Config, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
 ) -> PriceSource:
     """Return the configured source; *stack* closes what it opens."""
+    payments = config.payments
     match payments.price_source:
         case "pinned":
             return PinnedPrice(payments.price_usd)
@@ -79,8 +81,9 @@ def price_source(
             asset = Mint(payments.asset)
             pairs = (pool.partition(":") for pool in payments.pools)
             pools = [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]
-            reserves = RpcReserves(endpoint, base=asset, pools=pools)
+            dollars = frozenset(map(Mint, config.market.dollars))
+            reserves = RpcReserves(endpoint, base=asset, pools=pools, dollars=dollars)
             stack.push_async_callback(reserves.aclose)
             return price_sources.MarketPrice(
-                reader, reserves, asset=asset, decimals=payments.decimals
+                reader, reserves, asset=asset, decimals=payments.decimals, dollars=dollars
             )
