@@ -43,7 +43,13 @@ ROWS_OF_WRITE_MAX: Final = 3  # an alert rule or a watchlist, its audit and its 
 WRITE_BYTES_MAX: Final = 4_000  # of all of them
 KEY: Final = bearer(FACTS["key"]["apiKey"])
 TOKEN: Final = credit_token(1)
-ASKED: Final = {"mint": WSOL, "field": "price.usd", "kind": "crosses", "level": 160.0}
+ASKED: Final = {
+    "mint": WSOL,
+    "field": "price.usd",
+    "kind": "crosses",
+    "level": 160.0,
+    "leastConfidence": "low",
+}
 CONFIG: Final = SignalsConfig()
 
 

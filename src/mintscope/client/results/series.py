@@ -2,7 +2,7 @@
 
 import msgspec
 
-from mintscope.client.results.report import FibonacciLevels, MacdValues, TokenPrice
+from mintscope.client.results.report import FibonacciLevels, MacdValues
 
 
 class PricesInSol(msgspec.Struct, frozen=True):
@@ -104,6 +104,13 @@ class AmountOfToken(msgspec.Struct, frozen=True):
     decimal: str | None
 
 
+class PriceOfSwap(msgspec.Struct, frozen=True):
+    """What a whole token was traded at, in dollars and in SOL."""
+
+    usd: float
+    sol: float
+
+
 class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     """One swap: one trade against one pool.
 
@@ -130,7 +137,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     token_amount: AmountOfToken
     quote: str
     quote_amount: AmountOfToken
-    price: TokenPrice | None
+    price: PriceOfSwap | None
     sets_price: bool
     is_final: bool
     recognised_by: str = "table"
