@@ -19,7 +19,7 @@ from support.scenes.token_market import BONE, RISKY, SOL, TokenMarket, swap_of
 from support.scenes.website import Website, served_website
 
 PAGES = 200
-SOON_S = 1.0
+SOON_S = 5.0  # a second on a quiet machine; what it costs is counted in reads
 READS_A_LOOK = 3  # the swaps, and the candles of each of two timeframes
 LOOKS_MAX = 3  # while a slot is told to 200 pages: one, and those that its updates bring
 PAGES_ALLOWED = WebConfig()
@@ -62,7 +62,7 @@ async def until_candle(reader: Reader, usd: float) -> list[Any]:
             return candle
 
 
-async def test_200_pages_are_told_within_a_second(tmp_path: Path) -> None:
+async def test_200_pages_show_a_swap_at_once_with_few_reads(tmp_path: Path) -> None:
     """The second swap comes in the middle of what the first one made them do."""
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         frames = [("m1", "h1")[number % 2] for number in range(PAGES)]
