@@ -3,7 +3,8 @@
 Each by JSON-RPC and by gRPC, with every mint followed.  Prints how many blocks ingest was behind,
 how long a block took from its arrival to an answer and to the list of tokens, processor time,
 memory and the disk it takes, and which of the goals were met.  `--slot-ms 400 --finality-ms 13000`
-is mainnet before Alpenglow, of which a list is asked no goal.
+is mainnet before Alpenglow, with blocks twice as large: it has the goals of then, which are blocks
+behind, processor and memory.
 """
 
 import argparse
@@ -66,7 +67,7 @@ class Pace:
 
     @property
     def has_fast_finality(self) -> bool:
-        """Whether the list of tokens has a goal."""
+        """Whether answers and the list of tokens have goals: those of the chain of today."""
         return self.finality_ms / SECOND_MS < FAST_S
 
 
@@ -145,11 +146,11 @@ def _figures(
     )
     goals = {
         f"at most {BEHIND_MAX} blocks behind": max(watched.behind) <= BEHIND_MAX,
-        f"block -> answer p99 {ANSWER_MS_MAX} ms": _p99(late) <= ANSWER_MS_MAX,
         f"{CORE_MAX} of a core": core <= CORE_MAX,
         "memory flat": memory_after <= GROWTH_MAX * memory,
     }
     if pace.has_fast_finality:
+        goals[f"block -> answer p99 {ANSWER_MS_MAX} ms"] = _p99(late) <= ANSWER_MS_MAX
         goals[f"block -> list p99 {LIST_MS_MAX} ms"] = _p99(listed) <= LIST_MS_MAX
     return figures, [goal for goal, is_met in goals.items() if not is_met]
 
