@@ -121,7 +121,7 @@ def pytest_collection(session: pytest.Session) -> None:
     for path in sorted(TESTS.glob("*/**/test_*.py"))[number::count]:
         if "node_modules" not in path.parts:
             sys.path.insert(0, str(path.parent))
-            with suppress(Exception, pytest.skip.Exception):  # is told when it is collected
+            with suppress(Exception, pytest.skip.Exception):  # collection reports it
                 import_module(path.stem)
 
 

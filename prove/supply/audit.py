@@ -31,7 +31,7 @@ def advisories(places: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
 
 
 def names(advisory: Mapping[str, Any], package: Locked) -> bool:
-    """Say whether *advisory*, unless it was withdrawn, names the version of *package*."""
+    """Return whether *advisory* names the version of *package* and was not withdrawn."""
     if advisory.get("withdrawn"):
         return False
     return any(_affects(each, package) for each in advisory.get("affected", []))
@@ -54,7 +54,7 @@ def _affects(affected: Mapping[str, Any], package: Locked) -> bool:
 
 
 def _is_within(events: Sequence[Mapping[str, str]], version: Version) -> bool:
-    """Say whether *version* lies behind an introduction and before what ends it."""
+    """Return whether *version* is at or after an introduction and before the fix."""
     is_affected = False
     for event in sorted(events, key=_at):
         at = _at(event)

@@ -65,7 +65,8 @@ def text(data: bytes) -> str:
 
 def _in_steps(data: bytes) -> str:
     """Return *data* as base58, ten digits a step: an event of 300 bytes takes a third."""
-    steps, number = [], int.from_bytes(data, "big")
+    steps = []
+    number = int.from_bytes(data, "big")
     while number:
         number, step = divmod(number, 58**10)
         rest, last = divmod(step, 58**4)

@@ -105,7 +105,7 @@ class AmountOfToken(msgspec.Struct, frozen=True):
 
 
 class PriceOfSwap(msgspec.Struct, frozen=True):
-    """What a whole token was traded at, in dollars and in SOL."""
+    """The price of a whole token in one swap, in dollars and in SOL."""
 
     usd: float
     sol: float

@@ -106,7 +106,7 @@ class ProofRows(Protocol):
         """Delete every proof about *subject*."""
 
     def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
-        """Say whether another than *subject* may have the address *email* again, by an undo."""
+        """Return whether an undo may give *email* back to an account other than *subject*."""
 
 
 def use_proof(

@@ -244,7 +244,8 @@ def offer_of(pool: str, price: tuple[float, float], evidence: Evidence, time: Un
     """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
     usd, sol = price
     depth, flow, is_direct = evidence.depth, evidence.flow, evidence.is_direct
-    trip, succeeds = evidence.trip, evidence.succeeds
+    trip = evidence.trip
+    succeeds = evidence.succeeds
     return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct, trip, succeeds)
 
 

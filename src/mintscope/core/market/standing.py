@@ -365,11 +365,15 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     stood_s = pool.stood_s
     if gap_s and stood_s < OLD_S:
         stood_s = min(OLD_S, stood_s + min(WINDOW_S, gap_s))
-    usd, sol = offer.usd, offer.sol
+    usd = offer.usd
+    sol = offer.sol
     is_small = offer.volume < ODD_MICRO_USD
     if offer.trip == Trip.BACK or (is_small and _is_odd(pool, offer)):
-        usd, sol = pool.usd, pool.sol
-        from_usd, from_sol, shown = pool.from_usd, pool.from_sol, pool.shown
+        usd = pool.usd
+        sol = pool.sol
+        from_usd = pool.from_usd
+        from_sol = pool.from_sol
+        shown = pool.shown
         flow = pool.flow + offer.volume
     else:
         from_usd, from_sol, flow, shown = _moved(pool, offer)

@@ -36,7 +36,7 @@ from mintscope.core.accounts.user import User, UserId, find_person
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """What an undo did; *reset* is the last segment of a link that sets a new password."""
+    """The outcome of an undo; *reset* is the last segment of a link that sets a new password."""
 
     reset: str
     ended: Ended

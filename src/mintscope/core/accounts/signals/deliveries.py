@@ -54,7 +54,7 @@ class DueWebhook(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """What is sent for one signal at once; *failures*: how often in a row it was not accepted."""
+    """The webhooks of one signal in one batch; *failures* in a row so far."""
 
     signal_id: SignalId
     user_id: UserId
@@ -63,7 +63,7 @@ class Turn(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What came of a webhook.
+    """The outcome of a webhook.
 
     reason         why it was not accepted; None: it was, or was not sent
     is_gone        the receiver wants no more of them

@@ -87,7 +87,9 @@ class PriceBasis(NamedTuple):
         hour, taken, rejected, taken_before, rejected_before = self.flow
         passed = now // HOUR_S - hour
         if passed == 1:
-            taken_before, rejected_before, taken, rejected = taken, rejected, 0, 0
+            taken_before = taken
+            rejected_before = rejected
+            taken = rejected = 0
         elif passed > 1:
             return 0.0
         minutes = HOUR_S // MINUTE_S

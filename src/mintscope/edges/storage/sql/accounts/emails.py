@@ -56,7 +56,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
 
     def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
-        """Say whether another than *subject* may have the address *email* again, by an undo."""
+        """Return whether an undo may give *email* back to an account other than *subject*."""
         return bool(self._db.execute(HOLDS, (email, subject, at)).get)
 
 

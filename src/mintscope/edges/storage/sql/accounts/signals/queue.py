@@ -145,7 +145,8 @@ class SqlQueueRows:
         self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
     ) -> int:
         """Give up what waits of each of these signals beyond *waiting_max*; return how many."""
-        dropped, left = 0, iter(sorted(numbers))
+        dropped = 0
+        left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
             ranked = f"""
                 SELECT firing, row_number() OVER (PARTITION BY signal ORDER BY firing) AS place,
@@ -172,7 +173,8 @@ class SqlQueueRows:
              ORDER BY due_at, signal LIMIT ?
         """  # noqa: S608  constants and marks
         found: list[DueSignal] = []
-        room, values = wanted.webhooks, (self.time(now), *without, wanted.webhooks)
+        room = wanted.webhooks
+        values = (self.time(now), *without, wanted.webhooks)
         for number, failures in list(self._db.execute(due, values)):
             if room <= 0:
                 break
