@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +42,31 @@ def test_what_a_killed_demo_left_goes_at_the_next_start_and_a_running_one_stays(
     assert {*tmp_path.iterdir()} == {other}
 
 
+@pytest.mark.parametrize("step", ["tempfile.mkdtemp", "os.open", "fcntl.flock"])
+def test_demos_that_start_at_the_same_moment_have_a_folder_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The other one starts between *step* and the next of the first."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    module, _, name = step.rpartition(".")
+    taken = getattr(import_module(module), name)
+    others: list[Path] = []
+
+    def then_another_starts(*args: Any, **kwargs: Any) -> Any:
+        outcome = taken(*args, **kwargs)
+        monkeypatch.setattr(step, taken)
+        others.append(running.enter_context(demo_folder()))
+        return outcome
+
+    with ExitStack() as running:
+        monkeypatch.setattr(step, then_another_starts)
+        with demo_folder() as folder:
+            assert {*tmp_path.iterdir()} == {folder, *others}
+            assert folder not in others
+        assert [*tmp_path.iterdir()] == others
+    assert [*tmp_path.iterdir()] == []
+
+
 def demo(folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-c", HOLDS_A_FOLDER],
@@ -51,4 +79,6 @@ def demo(folder: Path) -> subprocess.Popen[str]:
 
 def first_line(process: subprocess.Popen[str]) -> Path:
     assert process.stdout is not None
-    return Path(process.stdout.readline().strip())
+    line = process.stdout.readline().strip()
+    assert line, "it ended before it had a folder"
+    return Path(line)

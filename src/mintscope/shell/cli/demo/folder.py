@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +20,37 @@ def demo_folder() -> Iterator[Path]:
     """
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         _remove_if_left(left)
-    with tempfile.TemporaryDirectory(prefix=PREFIX) as folder:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield Path(folder)
-        finally:
-            os.close(descriptor)
+    folder, lock = _locked_folder()
+    try:
+        with folder:
+            yield Path(folder.name)
+    finally:
+        os.close(lock)
+
+
+def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
+    """Return a new folder and the descriptor that holds its lock.
+
+    Until it is locked, a demo that starts at the same moment removes it as left by a killed one:
+    then the next is made.
+    """
+    while True:
+        folder = tempfile.TemporaryDirectory(prefix=PREFIX)
+        with suppress(FileNotFoundError):
+            lock = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _is_at(folder.name, lock):
+                return folder, lock
+            os.close(lock)
+        folder.cleanup()
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Return whether *path* still names what *descriptor* has open."""
+    try:
+        return os.path.samestat(Path(path).stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _remove_if_left(folder: Path) -> None:
