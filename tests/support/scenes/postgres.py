@@ -15,6 +15,7 @@ from mintscope.edges.storage.postgres.migrating import migrate
 from support.processes.servers import PostgresServer
 
 KINDS: Final = ("money", "market", "limits")
+OLDEST: Final = Path("/usr/lib/postgresql/15")  # the oldest version that is promised
 
 
 @cache
@@ -24,6 +25,24 @@ def server() -> PostgresServer:
     atexit.register(started.remove)
     started.start()
     return started
+
+
+@cache
+def oldest_server() -> PostgresServer:
+    """Return a cluster of the oldest version, which must be installed."""
+    started = PostgresServer(installed_in=OLDEST)
+    atexit.register(started.remove)
+    started.start()
+    return started
+
+
+def dsn_of(of_version: PostgresServer) -> str:
+    """Return the database that *of_version* has from the start, migrated."""
+    database = PostgresDatabase(of_version.dsn)
+    for kind in KINDS:
+        migrate(database, kind)
+    database.close()
+    return of_version.dsn
 
 
 def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:

@@ -39,10 +39,10 @@ SELECT (SELECT coalesce(sum(amount), 0) FROM payment
 _CONDUCT: Final = """
 SELECT reverted.n, pending.n,
        (SELECT count(*) FROM (SELECT 1 FROM payment
-         WHERE state = 'issued' AND resolved_at > ?1 AND {who} = ?2 LIMIT {limit})),
+         WHERE state = 'issued' AND resolved_at > ?1 AND {who} = ?2 LIMIT {limit}) AS sold),
        reverted.fees + pending.fees,
        (SELECT count(*) FROM (SELECT 1 FROM payment
-         WHERE state = 'issued' AND resolved_at > ?3 AND {who} = ?2 LIMIT {today})),
+         WHERE state = 'issued' AND resolved_at > ?3 AND {who} = ?2 LIMIT {today}) AS sold_today),
        {reverted_today}
   FROM (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
          WHERE reason = 'transaction_failed' AND resolved_at > ?1 AND {who} = ?2) AS reverted,
@@ -55,7 +55,7 @@ _LIMITS: Final = {"limit": SOLD_MAX, "today": SOLD_TODAY_MAX}
 _REVERTED_TODAY: Final = f"""
 (SELECT count(*) FROM (SELECT 1 FROM payment AS lost
   WHERE lost.reason = 'transaction_failed' AND lost.payer = {{payer}}
-    AND lost.resolved_at > {{since}} LIMIT {SOLD_TODAY_MAX + 1}))
+    AND lost.resolved_at > {{since}} LIMIT {SOLD_TODAY_MAX + 1}) AS lost_today)
 """  # noqa: S608  constants
 CONDUCT_OF_PAYER: Final = _CONDUCT.format(
     who="payer", reverted_today=_REVERTED_TODAY.format(payer="?2", since="?3"), **_LIMITS
@@ -73,7 +73,8 @@ SELECT coalesce(sum(burned), 0), coalesce(sum(CASE WHEN is_covered THEN 0 ELSE b
        (SELECT lamports FROM fee_fund)
   FROM (SELECT fees AS burned, 0 AS waiting,
                {_REVERTED_TODAY.format(payer="at_risk.payer", since="?2")}
-               <= (SELECT count(*) FROM (SELECT 1 {_SALES_OF} LIMIT {SOLD_TODAY_MAX}))
+               <= (SELECT count(*)
+                      FROM (SELECT 1 {_SALES_OF} LIMIT {SOLD_TODAY_MAX}) AS sold_today)
                     AS is_covered
           FROM (SELECT payer, sum(fee_lamports) AS fees FROM payment
                  WHERE reason = 'transaction_failed' AND resolved_at > ?1
