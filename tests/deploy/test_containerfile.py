@@ -2,6 +2,7 @@
 
 import fnmatch
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -53,13 +54,82 @@ def test_every_source_is_there_and_is_sent_to_the_builder() -> None:
         assert [line for line in kept if line == source or line.startswith(f"{source}/")], source
 
 
-def test_nothing_else_is_sent_to_the_builder() -> None:
-    lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
-    rules = [line for line in lines if line and not line.startswith("#")]
+@pytest.mark.process
+def test_each_link_leads_to_a_file_that_is_copied(tmp_path: Path) -> None:
+    """File by file, as a builder lays them out; a link that leads nowhere ends its build."""
+    laid_out = lay_out(tmp_path)
+    links = [path for path in laid_out if (tmp_path / path).is_symlink()]
 
-    assert rules[0] == "*"
+    assert {"CHANGELOG.md", "src"} <= {link.name for link in links}
+    for link in links:
+        target = (tmp_path / link).resolve()
+        assert target.exists(), link
+        assert target.is_relative_to(tmp_path), link
+
+
+@pytest.mark.process
+def test_each_file_of_the_package_is_copied(tmp_path: Path) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "src", "packages/client", "requirements"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    missing = {Path(name) for name in listed} - lay_out(tmp_path)
+
+    assert len(listed) > 1_000
+    assert {path for path in missing if path.suffix != ".in"} == {
+        Path("requirements/advisories.json")
+    }
+
+
+def lay_out(folder: Path) -> set[Path]:
+    """Lay out in *folder* what is copied of the context; return the names of the files."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    found = set()
+    for name in filter(None, listed):
+        path = Path(name)
+        if is_sent(path) and any(path.is_relative_to(source) for source in copied()):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / path, folder / path, follow_symlinks=False)
+            found.add(path)
+    return found
+
+
+def is_sent(path: Path) -> bool:
+    """Say whether *path* of the checkout is in the context: the last rule that fits it decides."""
+    is_kept = True
+    for rule in rules():
+        pattern = rule.removeprefix("!")
+        names = [path, *path.parents][:-1]
+        if any(fits(str(name), pattern) for name in names):
+            is_kept = rule.startswith("!")
+    return is_kept
+
+
+def fits(name: str, pattern: str) -> bool:
+    """Say whether *pattern* means *name*: `*` within a part of a path, `**/` any parts before."""
+    if pattern.startswith("**/"):
+        parts = name.split("/")
+        return any(fits("/".join(parts[at:]), pattern[3:]) for at in range(len(parts)))
+    parts, wanted = name.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+
+
+def rules() -> list[str]:
+    lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def test_nothing_else_is_sent_to_the_builder() -> None:
+    first, *others = rules()
+
+    assert first == "*"
     for name in (".git", "mintscope-data", MARKET_FILE, ".venv", "deploy", "fee-payer.json"):
-        assert not [rule for rule in rules if fnmatch.fnmatch(name, rule.removeprefix("!"))][1:]
+        assert not [rule for rule in others if fnmatch.fnmatch(name, rule.removeprefix("!"))]
 
 
 def test_what_it_installs_is_pinned_by_hashes() -> None:

@@ -235,7 +235,7 @@ def _unstreamable(geyser: GeyserConfig) -> list[str]:
     if find_spec("grpc") is None or find_spec("google") is None:
         problems.append(
             'chain.source: "geyser" needs grpcio and protobuf: pip install --require-hashes'
-            " -r requirements/geyser.txt"
+            " -r requirements/geyser.txt, a file of mintscope's sources"
         )
     return problems
 

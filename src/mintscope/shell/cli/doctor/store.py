@@ -159,7 +159,8 @@ def check_limits(config: Config) -> Iterator[Finding]:
             f"start it, or correct redis; each api process admits 1/{config.replicas_max} of each",
         )
     except UnusableStore as error:
-        yield fail(f"limits: {error}", "install it, or unset redis")
+        setting = "store" if config.redis is None else "redis"
+        yield fail(f"limits: {error}", f"install it, or unset {setting}")
     else:
         how = "counted together" if is_shared else "counted in the memory of the api process"
         yield ok(f"limits: {how}")

@@ -10,7 +10,7 @@ from mintscope.base.errors import UnusableStore
 def extra(name: str, package: str, setting: str) -> Iterator[None]:
     """Import an engine during the block.
 
-    name      of the extra that installs the Python *package*
+    name      of the extra, and of the file in requirements, that installs the Python *package*
     setting   that asked for it
     Raises    UnusableStore where it is not installed
     """
@@ -19,5 +19,6 @@ def extra(name: str, package: str, setting: str) -> Iterator[None]:
     except ModuleNotFoundError as cause:
         raise UnusableStore(
             f"expected the Python package {package}, for the setting {setting}; it is not"
-            f" installed: pip install 'mintscope[{name}]'"
+            f" installed: pip install --require-hashes -r requirements/{name}.txt, a file of"
+            " mintscope's sources"
         ) from cause
