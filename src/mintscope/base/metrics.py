@@ -88,6 +88,12 @@ UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price",
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
 TRACKED_MINTS: Final = SetGauge("mintscope_tracked_mints", "Mints followed")
+FORGOTTEN_MINTS: Final = Counter(
+    "mintscope_forgotten_mints_total", "Mints forgotten on a day on which they did not trade"
+)
+MINTS_TO_LOOK_AT: Final = SetGauge(
+    "mintscope_mints_to_look_at", "Numbers of mints that a new day has not looked at"
+)
 LIVE_MINTS: Final = SetGauge("mintscope_live_mints", "Mints held in memory by the confirmed fold")
 RPC_REQUESTS: Final = Counter(
     "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]

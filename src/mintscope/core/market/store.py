@@ -162,7 +162,10 @@ class MarketStore(Protocol):
         """Return a batch of up to *slots_max* final slots; one at a time."""
 
     async def trim(self, events_max: int) -> int:
-        """Forget up to *events_max* of the oldest events that are not needed; return how many."""
+        """Forget up to *events_max* of the oldest events that are not needed; return how many.
+
+        On a new day some mints that no longer trade are forgotten with each call.
+        """
 
     async def close(self) -> None:
         """Let go of the store."""

@@ -24,8 +24,8 @@ from mintscope.edges.ingest.slots import Decode, Slots
 log = structlog.get_logger()
 
 HOLES_MAX: Final = 5
-TRIM_EVERY: Final = 16
-TRIM_EVENTS_MAX: Final = 2_500
+TRIM_EVERY: Final = 4
+TRIM_EVENTS_MAX: Final = 1_000
 
 
 class SourceBroken(SourceError):

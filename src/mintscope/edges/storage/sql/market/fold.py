@@ -1,6 +1,6 @@
 """One transaction of the finalized fold."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, Self
 
@@ -13,6 +13,7 @@ from mintscope.core.market.retention import Retention
 from mintscope.core.market.store import CANDLES_MIN, FinalizedSlot, Folded, FoldedMint, Kept
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
+from mintscope.edges.storage.sql.market import forgetting
 from mintscope.edges.storage.sql.market.mints import track, untrack
 from mintscope.edges.storage.sql.market.rows import last_seq, swaps_of
 from mintscope.edges.storage.sql.market.tables import Cut, MarketTables
@@ -91,18 +92,6 @@ UPDATE progress SET folded_slot = ?, folded_day = ?,
        folded_seq = (SELECT seq FROM header WHERE slot = ? AND is_dead = 0)
 """
 
-# A mint that is not followed and did not trade today is forgotten.
-FORGET_ACTIVITY: Final = """
-DELETE FROM activity
- WHERE day < ? AND mint IN (SELECT id FROM mint WHERE since_slot IS NULL)
-"""
-FORGET_MINTS: Final = """
-DELETE FROM mint
- WHERE since_slot IS NULL AND is_removed = 0
-   AND id NOT IN (SELECT mint FROM activity)
-   AND id NOT IN (SELECT mint FROM swap)
-"""
-
 
 class SqlFolding:
     """Implements market.store.Folding; see `begin`."""
@@ -113,12 +102,10 @@ class SqlFolding:
         tables: MarketTables,
         *,
         retention: Retention,
-        on_forget: Callable[[], None],
     ) -> None:
         self._access = access
         self._tables = tables
         self._retention = retention
-        self._on_forget = on_forget
         self._ids: dict[Mint, int] = {}
         self._seq = 0
         self.day: int | None = None
@@ -132,13 +119,9 @@ class SqlFolding:
         slots_max: int,
         *,
         retention: Retention,
-        on_forget: Callable[[], None],
     ) -> Self:
-        """Return a batch of up to *slots_max* final slots.
-
-        on_forget   called once mints have lost their numbers
-        """
-        folding = cls(access, tables, retention=retention, on_forget=on_forget)
+        """Return a batch of up to *slots_max* final slots."""
+        folding = cls(access, tables, retention=retention)
         await access.run(lambda db: folding._read(db, slots_max))
         return folding
 
@@ -188,11 +171,8 @@ class SqlFolding:
             day = day_of(last.time)
             db.execute(CHECKPOINT, (last.slot, day, last.slot))
             if day != self.day:
-                db.execute(FORGET_ACTIVITY, (day,))
-                db.execute(FORGET_MINTS)
+                db.execute(forgetting.BEGIN)
             tracked: int = db.execute(COUNT_TRACKED).get
-        if day != self.day:
-            self._on_forget()
         return tracked
 
     def _follow(self, db: Database, folded: Folded) -> None:

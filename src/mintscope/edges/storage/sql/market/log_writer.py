@@ -24,6 +24,7 @@ from mintscope.edges.storage.sql.market import not_read
 from mintscope.edges.storage.sql.market.coverage import CoverageWriter, died
 from mintscope.edges.storage.sql.market.deciding import deciding_pools, keep_deciding
 from mintscope.edges.storage.sql.market.fold import SqlFolding
+from mintscope.edges.storage.sql.market.forgetting import Forgetting
 from mintscope.edges.storage.sql.market.mints import MintIds, track, untrack
 from mintscope.edges.storage.sql.market.rows import (
     deciding_blob,
@@ -137,6 +138,7 @@ class SqlMarketStore:
         self._mints = MintIds(tables, creates=follows_all)
         self._retention = retention
         self._coverage = CoverageWriter()
+        self._forgetting = Forgetting(self._mints.drop)
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
         """Return where the log stands; track *mints* before the first slot ever.
@@ -164,13 +166,14 @@ class SqlMarketStore:
             self._tables,
             slots_max,
             retention=self._retention,
-            on_forget=self._mints.forget,
         )
 
     async def trim(self, events_max: int) -> int:
-        """Forget up to *events_max* of the oldest events that are not needed; return how many."""
-        keep_s = self._retention.swaps_s
-        return await self._access.run(lambda db: _trim(db, events_max, keep_s))
+        """Forget up to *events_max* of the oldest events that are not needed; return how many.
+
+        On a new day some mints that no longer trade are forgotten with each call.
+        """
+        return await self._access.run(lambda db: self._trim(db, events_max))
 
     async def close(self) -> None:
         """Let go of the database."""
@@ -193,6 +196,11 @@ class SqlMarketStore:
                 dead=[(slot, block) for slot, block in db.execute(NEWEST_DEAD, (DEAD_MAX,))][::-1],
                 gaps=(Gap(*row) for row in reversed(list(db.execute(NEWEST_GAPS, (GAPS_MAX,))))),
             )
+
+    def _trim(self, db: Database, events_max: int) -> int:
+        trimmed = _trim(db, events_max, self._retention.swaps_s)
+        self._forgetting.step(db)
+        return trimmed
 
     def _write(self, db: Database, changes: Sequence[Change]) -> None:
         with db.transaction():

@@ -1,6 +1,6 @@
 """Mints in the market: their numbers, and following them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from mintscope.base.primitives import Mint, Slot, UnixS
@@ -54,6 +54,11 @@ class MintIds:
     def forget(self) -> None:
         """Ask anew after the next refresh: this process has changed what is tracked."""
         self._version = None
+
+    def drop(self, mints: Sequence[Mint]) -> None:
+        """Forget the numbers of *mints*, which have none any more."""
+        for mint in mints:
+            self._ids.pop(mint, None)
 
     def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
         """Return the number of each of *mints*, None if its swaps are not logged."""
