@@ -88,6 +88,9 @@ UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price",
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
 TRACKED_MINTS: Final = SetGauge("mintscope_tracked_mints", "Mints followed")
+MIGRATIONS_LEFT: Final = SetGauge(
+    "mintscope_migrations_left", "Migrations of a store that have not run, while they do"
+)
 FORGOTTEN_MINTS: Final = Counter(
     "mintscope_forgotten_mints_total", "Mints forgotten on a day on which they did not trade"
 )

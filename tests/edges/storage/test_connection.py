@@ -87,7 +87,7 @@ def test_a_failed_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     def broken(kind: str) -> list[tuple[int, str, str]]:
         return [(1, f"0001_{kind}.sql", "CREATE TABLE good (a); CREATE nonsense")]
 
-    monkeypatch.setattr(connection, "_migrations", broken)
+    monkeypatch.setattr(connection, "migrations", broken)
     with pytest.raises(apsw.SQLError):
         open_store(tmp_path / "a.sqlite", "market")
 

@@ -39,8 +39,8 @@ PROBE_S: Final = 5
 PROBES_MAX: Final = 3
 UNSENT_MS: Final = 20_000
 SETTINGS: Final = """
-SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $1, false),
-       set_config('idle_in_transaction_session_timeout', $2, false)
+SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
+       set_config('idle_in_transaction_session_timeout', $3, false)
 """
 # Each statement is planned once, by indexes: what is known of the tables may be a minute old, and a
 # plan that reads a whole table would hold up all that comes after.
@@ -84,18 +84,20 @@ class InDoubt(DatabaseAway):
 class PostgresDatabase:
     """Implements Database; connects when it is first used, and again after a connection was lost.
 
-    dsn     of a database whose search path names the schema
-    lock    held by a transaction from its first statement
-    epoch   no transaction writes once another epoch has begun; None: every process may
-    now_ms  by the clock of this machine
+    dsn       of a database whose search path names the schema
+    lock      held by a transaction from its first statement
+    lock_ms   a lock is waited for at most so long; None: as long as a statement may take
+    epoch     no transaction writes once another epoch has begun; None: every process may
+    now_ms    by the clock of this machine
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         dsn: str,
         lock: WriteLock = WriteLock.MONEY,
         *,
         statement_ms: int = STATEMENT_MS,
+        lock_ms: int | None = None,
         epoch: int | None = None,
         now_ms: Callable[[], int] = HERE.now,
     ) -> None:
@@ -104,6 +106,7 @@ class PostgresDatabase:
         self._lock = lock
         self._epoch = epoch
         self._statement_ms = statement_ms
+        self._lock_ms = statement_ms if lock_ms is None else lock_ms
         self._connection: psycopg.Connection[Any] | None = None
         self._changed = 0
         self._is_begun = False
@@ -281,7 +284,8 @@ class PostgresDatabase:
         connection.silent_s_max = self._statement_ms / 1_000 + MARGIN_S
         register(connection)
         cursor = RawCursor(connection)
-        cursor.execute(SETTINGS, (f"{self._statement_ms}", f"{IDLE_IN_TRANSACTION_MS}"))
+        limits_ms = (self._statement_ms, self._lock_ms, IDLE_IN_TRANSACTION_MS)
+        cursor.execute(SETTINGS, [f"{each}" for each in limits_ms])
         if self._lock is WriteLock.MARKET:  # the same few statements, each over few rows
             cursor.execute(HOT)
         return connection

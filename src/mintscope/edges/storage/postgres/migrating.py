@@ -1,13 +1,25 @@
 """The schema of a PostgreSQL database: numbered migrations, one process at a time."""
 
 import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
+import structlog
+
 from mintscope import __version__
 from mintscope.base.errors import UnusableStore
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.database import DatabaseError
+from mintscope.edges.storage.postgres.connection import (
+    PAUSE_S,
+    STATEMENT_MS,
+    PostgresDatabase,
+    WriteLock,
+)
+from mintscope.edges.storage.upgrading import telling
 
 CREATE: Final = """
 CREATE TABLE IF NOT EXISTS migration (
@@ -20,6 +32,15 @@ CREATE TABLE IF NOT EXISTS migration (
 LEAST: Final = re.compile(r"-- least: (\d+)\n")
 KINDS: Final = ("money", "market", "limits")
 VERSION_MIN: Final = 150_000  # 15.0, as the server counts
+# One statement of a migration may change every row of a large table.
+MIGRATION_MS: Final = 6 * 3_600_000
+MIGRATING: Final = 4  # beside the locks of those that write
+TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), ?::integer)"
+LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), ?::integer)"
+MAKE_ALONE: Final = "SELECT pg_advisory_xact_lock(hashtext(current_schema()), ?::integer)"
+HAS_SOME: Final = "SELECT EXISTS (SELECT 1 FROM migration WHERE kind = ?)"
+
+log = structlog.get_logger()
 
 
 class Migration(NamedTuple):
@@ -53,23 +74,78 @@ def migrations(kind: str) -> list[Migration]:
 def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
     """Run the migrations of *kind* that *database* has not seen; return them.
 
+    Each is a transaction of its own, so that none is run again if one after it is interrupted.
     Raises UnusableStore for a PostgreSQL that is too old, or a newer mintscope's schema.
     """
+    _expect_usable(database)
+    _make_table(database)
+    if not missing(database, kind):
+        return []
+    with _alone(database):
+        is_upgrade = bool(database.execute(HAS_SOME, (kind,)).get)
+        ran = []
+        while open_ := missing(database, kind):
+            with telling(kind, open_[0].name, left=len(open_)) if is_upgrade else nullcontext():
+                _run(database, kind, open_[0])
+            ran.append(open_[0])
+    return ran
+
+
+def migrate_tables(dsn: str, kind: str) -> None:
+    """Run the migrations of *kind* that the database of *dsn* has not seen, in their own time.
+
+    Raises UnusableStore, DatabaseError
+    """
+    lock = WriteLock.MARKET if kind == "market" else WriteLock.MONEY
+    patient = PostgresDatabase(dsn, lock, statement_ms=MIGRATION_MS, lock_ms=STATEMENT_MS)
+    try:
+        migrate(patient, kind)
+    finally:
+        patient.close()
+
+
+def _expect_usable(database: PostgresDatabase) -> None:
     version = int(database.execute("SELECT current_setting('server_version_num')").get)
     if version < VERSION_MIN:
         raise UnusableStore(f"expected PostgreSQL 15 or newer; was {version // 10_000}")
     if is_copied_into(database):
         raise UnusableStore("expected a whole copy; one into this database has not ended: go on")
-    with database.transaction():
+
+
+def _make_table(database: PostgresDatabase) -> None:
+    """Make the table of migrations, whichever process of whatever role is the first."""
+    if database.execute("SELECT to_regclass('migration') IS NOT NULL").get:
+        return
+    with database.transaction(beside=True):
+        database.execute(MAKE_ALONE, (MIGRATING,))
         database.execute(CREATE)
-        open_ = missing(database, kind)
-        for each in open_:
-            database.script(each.script)
-            database.execute(
-                "INSERT INTO migration (kind, number, name, least) VALUES (?, ?, ?, ?)",
-                (kind, each.number, each.name, each.least),
-            )
-    return open_
+
+
+@contextmanager
+def _alone(database: PostgresDatabase) -> Iterator[None]:
+    """Be the one process that migrates; wait for another one as long as it takes."""
+    is_told = False
+    while not database.execute(TRY, (MIGRATING,)).get:
+        if not is_told:
+            log.info("migration_awaited")
+            is_told = True
+        time.sleep(PAUSE_S)
+    try:
+        yield
+    finally:
+        with suppress(DatabaseError):  # a connection that was lost has no lock
+            database.execute(LET_GO, (MIGRATING,))
+
+
+def _run(database: PostgresDatabase, kind: str, each: Migration) -> None:
+    with database.transaction():
+        if each not in missing(database, kind):
+            return
+        database.script(each.script)
+        database.execute(
+            "INSERT INTO migration (kind, number, name, least) VALUES (?, ?, ?, ?)",
+            (kind, each.number, each.name, each.least),
+        )
 
 
 def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
@@ -80,10 +156,11 @@ def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
         lacking = {
             kind: migrations(kind) if has_none else missing(database, kind) for kind in KINDS
         }
-        if is_done:
-            lacking = {kind: migrate(database, kind) for kind in KINDS}
     finally:
         database.close()
+    if is_done:
+        for kind in KINDS:
+            migrate_tables(dsn, kind)
     return [f"{kind} {each.name}" for kind, found in lacking.items() for each in found]
 
 

@@ -23,7 +23,7 @@ from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.postgres.connection import PostgresDatabase, WriteLock
 from mintscope.edges.storage.postgres.limits import PostgresWindows
 from mintscope.edges.storage.postgres.market import PostgresMarketTables
-from mintscope.edges.storage.postgres.migrating import migrate
+from mintscope.edges.storage.postgres.migrating import migrate_tables
 from mintscope.edges.storage.postgres.money.credit_ledger import (
     PostgresCreditAccounts,
     PostgresCreditLedger,
@@ -77,7 +77,7 @@ async def open_market(
     Raises        UnusableStore, StoreUnavailable while the server does not answer
     """
     try:
-        _migrate(dsn, "market")
+        migrate_tables(dsn, "market")
         async with AsyncExitStack() as stack:
             tables = _MarketOfEpoch(dsn, epoch)
             yield Market(tables, stack, follows_all=follows_all, retention=retention)
@@ -101,7 +101,7 @@ async def open_money(
     Raises    UnusableStore, StoreUnavailable while the server does not answer
     """
     try:
-        _migrate(dsn, "money")
+        migrate_tables(dsn, "money")
         async with AsyncExitStack() as stack:
             yield Money(
                 _MoneyTables(dsn, pepper_file),
@@ -121,7 +121,7 @@ def open_windows(dsn: str) -> PostgresWindows:
     Raises UnusableStore, StoreUnavailable while the server does not answer
     """
     try:
-        _migrate(dsn, "limits")
+        migrate_tables(dsn, "limits")
     except DatabaseError as cause:
         raise _unusable(cause) from cause
     return PostgresWindows(dsn)
@@ -189,17 +189,8 @@ def open_tables(dsn: str, kind: str) -> PostgresDatabase:
 
     Raises UnusableStore, DatabaseError
     """
-    database = PostgresDatabase(dsn)
-    try:
-        migrate(database, kind)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _migrate(dsn: str, kind: str) -> None:
-    open_tables(dsn, kind).close()
+    migrate_tables(dsn, kind)
+    return PostgresDatabase(dsn)
 
 
 def _unusable(cause: DatabaseError) -> UnusableStore:

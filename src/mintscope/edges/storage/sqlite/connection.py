@@ -13,6 +13,7 @@ import apsw
 from mintscope import __version__
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.sqlite import old_states
+from mintscope.edges.storage.upgrading import telling
 
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
@@ -146,7 +147,7 @@ def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
 
 
 @cache
-def _migrations(kind: str) -> list[tuple[int, str, str]]:
+def migrations(kind: str) -> list[tuple[int, str, str]]:
     """Return (number, name, script) of every `NNNN_name.sql` of *kind*, in order."""
     folder = files("mintscope.edges.storage.sqlite").joinpath("migrations", kind)
     found = sorted(
@@ -157,24 +158,34 @@ def _migrations(kind: str) -> list[tuple[int, str, str]]:
 
 
 def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
-    """Run the migrations *db* has not seen, all in one transaction."""
+    """Run the migrations *db* has not seen: of a new file in one transaction, else one in each."""
     if not _missing(db, kind, path):
         return
     old_states.offer(db)
-    with transaction(db):
-        db.execute(
-            "CREATE TABLE IF NOT EXISTS migration"
-            " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
-        )
-        for number, name, script in _missing(db, kind, path):  # another process may be faster
-            db.execute(script)
-            db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
+    if not db.table_exists(None, "migration"):
+        with transaction(db):
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS migration"
+                " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
+            )
+            for each in _missing(db, kind, path):  # another process may be faster
+                _run(db, kind, each)
+    while open_ := _missing(db, kind, path):
+        with telling(kind, open_[0][1], left=len(open_)), transaction(db):
+            if open_[0] in _missing(db, kind, path):
+                _run(db, kind, open_[0])
+
+
+def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> None:
+    number, name, script = migration
+    db.execute(script)
+    db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
 
 
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
     """Return the names of the migrations that the file lacked; run them if *is_done*."""
     if not path.exists():
-        lacking = _migrations(kind)
+        lacking = migrations(kind)
     else:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         lacking = _missing(db, kind, path)
@@ -197,7 +208,7 @@ def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
 
 def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
     """Return the migrations of *kind* that *db* has not run; the numbers need not be dense."""
-    known = _migrations(kind)
+    known = migrations(kind)
     if not db.table_exists(None, "migration"):
         return known
     rows = db.execute("SELECT number, kind FROM migration").fetchall()
