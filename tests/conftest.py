@@ -26,6 +26,7 @@ from support.scenes.service import Service, running_service
 pytest_plugins = [
     "support.engines",
     "support.scenes.devchain_history",
+    "support.scenes.payments.official_client",
     "support.scenes.payments.payment_engines",
     "support.scenes.payments.selling_api",
     "support.scenes.people.browsing",

@@ -1,7 +1,6 @@
 """Our buyer and the official one at a shop, on a good day and on bad ones."""
 
 import asyncio
-import gc
 import json
 from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -199,8 +198,7 @@ def test_a_mistyped_token_is_not_sent() -> None:
         CreditAuth("svc_credit_" + "0" * 64)
 
 
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-@pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+@pytest.mark.usefixtures("official_client")
 async def test_the_official_client_buys_both_and_twice_at_once(world: World) -> None:
     shop = Shop(world.facilitator(patience_s=5))
     async with listening(shop.app) as shop_url, listening(world.node) as rpc_url:
@@ -228,7 +226,6 @@ async def test_the_official_client_buys_both_and_twice_at_once(world: World) -> 
 
         # It asks its node synchronously, so it needs a thread and a loop of its own.
         answers = await asyncio.to_thread(lambda: asyncio.run(visit(both)))
-    gc.collect()  # now, while that is ignored
 
     assert [answer.status_code for answer in answers] == [200, 201, 201]
     receipt = json.loads(b64decode(answers[0].headers["PAYMENT-RESPONSE"]))

@@ -5,7 +5,6 @@ payment by what it is told.  Neither shares code with the devchain's answers.
 """
 
 import asyncio
-import gc
 from base64 import b64decode
 from collections.abc import AsyncIterator
 
@@ -26,8 +25,7 @@ from x402.schemas import PaymentRequired, PaymentRequirements, ResourceInfo
 
 from support.scenes.payments.paying import PRICE, PayingChain, served
 
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-pytestmark = pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+pytestmark = pytest.mark.usefixtures("official_client")
 
 NETWORK = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 
@@ -48,7 +46,6 @@ async def test_the_x402_client_pays(chain: PayingChain) -> None:
         offers = [
             await asyncio.to_thread(_build, chain, url, memo) for memo in ("quote 1", "quote 2")
         ]
-    gc.collect()  # now, while that is ignored
     signatures = [chain.send(_sponsored(chain, offer)) for offer in offers]
     chain.slots(2)
 

@@ -51,8 +51,7 @@ async def keep_offering(world: World) -> None:
         await asyncio.sleep(0.01)
 
 
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-@pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+@pytest.mark.usefixtures("official_client")
 async def test_the_programs_of_the_page_run(
     world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,6 @@
 """Clients pay by what the 402 says: no Solana node gives them a blockhash."""
 
 import asyncio
-import gc
 import json
 import os
 import sys
@@ -37,8 +36,7 @@ PRICE: Final = 25_000
 typescript = pytest.mark.skipif(
     not (TOOLS / "node_modules" / "@x402").exists(), reason="npm installed nothing"
 )
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-python = pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+official_client = pytest.mark.usefixtures("official_client")
 
 
 @asynccontextmanager
@@ -107,9 +105,7 @@ async def buy_by_python(world: World, origin: str, rpc_url: str, *, knows_mint: 
         async with x402HttpxClient(payer, timeout=30) as http:
             return await http.post(f"{origin}{PURCHASE}")
 
-    answer = await asyncio.to_thread(lambda: asyncio.run(visit()))
-    gc.collect()  # now, while what it leaves open is ignored
-    return answer
+    return await asyncio.to_thread(lambda: asyncio.run(visit()))
 
 
 async def buy_by_typescript(origin: str, world: World, rpc_url: str, **environment: str) -> Any:
@@ -132,7 +128,7 @@ async def buy_by_typescript(origin: str, world: World, rpc_url: str, **environme
     return json.loads(output)
 
 
-@python
+@official_client
 async def test_the_official_python_client_asks_a_node_for_the_mint_alone(world: World) -> None:
     node = MintAlone(world)
     async with shop(world) as (origin, _), listening(node) as rpc_url:
@@ -143,7 +139,7 @@ async def test_the_official_python_client_asks_a_node_for_the_mint_alone(world: 
     assert world.received() == PRICE
 
 
-@python
+@official_client
 async def test_the_official_python_client_that_knows_the_mint_needs_no_node(world: World) -> None:
     async with shop(world) as (origin, _):
         answer = await buy_by_python(world, origin, NOWHERE, knows_mint=True)

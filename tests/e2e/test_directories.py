@@ -1,7 +1,6 @@
 """Tools and clients of others find, judge and use the service, each unmodified."""
 
 import asyncio
-import gc
 import json
 import os
 import subprocess
@@ -110,8 +109,7 @@ async def test_the_prober_of_x402scan_finds_and_classifies_every_paid_route(worl
         assert "x402" in json.dumps(each["advisories"]), each
 
 
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-@pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+@pytest.mark.usefixtures("official_client")
 async def test_the_official_python_client_pays_in_usdc_without_being_told_anything(
     world: World,
 ) -> None:
@@ -128,7 +126,6 @@ async def test_the_official_python_client_pays_in_usdc_without_being_told_anythi
         sold = (await shop.client.get("/.well-known/x402")).json()["payment"]
         # It asks its node synchronously, so it needs a thread and a loop of its own.
         answers = await asyncio.to_thread(lambda: asyncio.run(visit()))
-    gc.collect()  # now, while that is ignored
 
     assert [each["asset"] for each in sold] == [world.terms.asset, USDC]
     assert [answer.status_code for answer in answers] == [200, 201]
@@ -137,8 +134,7 @@ async def test_the_official_python_client_pays_in_usdc_without_being_told_anythi
     assert world.received() == 0
 
 
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-@pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+@pytest.mark.usefixtures("official_client")
 async def test_the_official_python_client_needs_an_address_alone(world: World) -> None:
     async with shop_at_its_address(world) as (origin, _), listening(world.node) as rpc_url:
 
@@ -166,7 +162,6 @@ async def test_the_official_python_client_needs_an_address_alone(world: World) -
 
         # It asks its node synchronously, so it needs a thread and a loop of its own.
         answers = await asyncio.to_thread(lambda: asyncio.run(visit()))
-    gc.collect()  # now, while that is ignored
 
     bought = answers["POST /v1/credits/purchase"]
     read = answers["GET /v1/token/{tokenAddress}"]

@@ -24,7 +24,7 @@ from mintscope.edges.server.write_budget import WRITES
 from mintscope.edges.storage.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from mintscope.shell.config.signals import SignalsConfig
-from support.processes.api_process import api_process, settings
+from support.processes.api_process import api_process, settings, until_ready
 from support.scenes.old_folder import FACTS, old_folder
 from support.scenes.service import bearer, credit_token
 from support.scenes.traded import Traded, traded_on
@@ -115,9 +115,9 @@ async def traded_service(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
     async with traded_on("sqlite", data, []) as market:
         trading = asyncio.create_task(trade(market))
         try:
-            await asyncio.sleep(1)
             with api_process(environment, folder / "api.log") as address:
                 async with httpx.AsyncClient(base_url=address, timeout=20) as client:
+                    await until_ready(client)
                     yield client
         finally:
             trading.cancel()

@@ -44,8 +44,7 @@ CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "buy_credits": {"bundle": 10, "max_usd": 0.025},
 }
 
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-official_client = pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+official_client = pytest.mark.usefixtures("official_client")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Buying from processes that sell: together, at once, frozen, on a slow chain."""
 
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -79,14 +78,12 @@ async def official(
 
     # It asks its node synchronously, so it needs a thread and a loop of its own.
     answers = await asyncio.to_thread(lambda: asyncio.run(run()))
-    gc.collect()  # now, while what it leaves open is ignored
     if sent is not None:
         sent += wire.sent
     return answers
 
 
-# The x402 client uses what solana-py has deprecated, and leaves its connections open.
-official_client = pytest.mark.filterwarnings("ignore:.* is deprecated", "ignore:unclosed")
+official_client = pytest.mark.usefixtures("official_client")
 
 
 @official_client

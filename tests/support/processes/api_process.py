@@ -1,5 +1,6 @@
 """A whole `mintscope api` process over a folder of its own."""
 
+import asyncio
 import re
 import signal
 import socket
@@ -10,9 +11,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
+
 from mintscope.shell.config.load import child_environment
 
 READY_S = 60.0
+PAUSE_S = 0.05
 END_S = 20.0
 
 
@@ -48,13 +52,21 @@ def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
             process.kill()
 
 
+async def until_ready(client: httpx.AsyncClient) -> None:
+    """Wait until the process serves: it listens before it has read the market."""
+    end_s = time.monotonic() + READY_S
+    while not (answer := await client.get("/readyz")).is_success:
+        assert time.monotonic() < end_s, answer.text
+        await asyncio.sleep(PAUSE_S)
+
+
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     end_s = time.monotonic() + READY_S
     while time.monotonic() < end_s and process.poll() is None:
         found = re.search(r"serving (http://\S+)$", log.read_text(), re.MULTILINE)
         if found:
             return found[1]
-        time.sleep(0.05)
+        time.sleep(PAUSE_S)
     raise AssertionError(log.read_text())
 
 
