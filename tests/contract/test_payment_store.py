@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.primitives import CreditAccount, Mint, Signature, UnixMs
+from mintscope.base.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 from mintscope.base.solana import USDC
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import (
@@ -63,6 +63,20 @@ async def test_a_begun_payment_is_found(engine: Engine) -> None:
     found = await engine.store.find(asked.payment.message_hash)
     assert found.payment == asked.payment
     assert list(await engine.store.find_signatures([asked.payment.signature])) == [asked.payment]
+
+
+async def test_who_has_bought_is_known_by_wallet_and_by_address(engine: Engine) -> None:
+    alice, bob = Wallet("alice"), Wallet("bob")
+    here, there = "192.0.2.1", "192.0.2.2"
+    good = new_payment("good", payer=alice, address=here)
+    for asked in (good, new_payment("bad", payer=bob, address=there)):
+        await engine.store.begin(asked)
+        assert not await engine.store.has_bought(asked.payment.payer)  # it is on its way
+        assert not await engine.store.has_bought_from(asked.payment.address)
+        await resolve(engine, asked, LANDED if asked is good else REVERTED)
+
+    assert [await engine.store.has_bought(each) for each in (alice, bob)] == [True, False]
+    assert [await engine.store.has_bought_from(each) for each in (here, there)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,16 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Mint, Signature
 from mintscope.base.solana import USDC
 from mintscope.core.accounts.audit import SERVICE
 from mintscope.core.payments.books.orphans import recognise
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.core.payments.trials import Trials
 from mintscope.edges.api.offers import report_offers
+from support.fakes.payment_memory import MemoryPaymentStore
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import SECRETS, World, on_older_chain
 from support.scenes.payments.restored import back_up, paid_with_key, restored
@@ -345,7 +347,7 @@ async def test_wallets_that_claim_made_up_purchases_ask_the_chain_within_a_budge
 ) -> None:
     stranger = world.fund("stranger")
     made_up = [str(stranger.sign_message(bytes([number]))) for number in range(4)]
-    trials = MemoryLimits(world.clock).limiter(Limit(name="trials", count=2, window_s=60))
+    trials = Trials(MemoryLimits(world.clock), 2, buyers=MemoryPaymentStore())
     async with opened(world, trials=trials) as shop:
         answers = [refusal(await claimed(shop, each, stranger)) for each in made_up]
         assert answers[:2] == [(401, "INVALID_PROOF")] * 2

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit, Limiter, MemoryLimits
+from mintscope.base.limits import MemoryLimits
 from mintscope.base.primitives import Signature, UnixMs
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -59,6 +59,7 @@ from mintscope.core.payments.settlement import (
     UnknownBlockhash,
 )
 from mintscope.core.payments.store import Budget, Inconsistent
+from mintscope.core.payments.trials import Trials
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_build import (
     FEE_PAYER,
@@ -139,7 +140,7 @@ class World:
         self.aside: list[tuple[Signature, str]] = []
         self.recorded: bytes | None = None
         self.slot_s = SLOT_S
-        self.trials: Limiter | None = None
+        self.trials: Trials | None = None
 
     def entropy(self, count: int) -> bytes:
         self.drawn += 1
@@ -164,7 +165,8 @@ class World:
         return pay(self.facilitator().require(RESOURCE, AMOUNT, key), **changes)
 
     async def buy(self, presented: Presented, key: str | None = KEY, **wanted: Any) -> Outcome:
-        demand = Demand(resource=RESOURCE, key=key, address="192.0.2.1")
+        address = wanted.get("address", "192.0.2.1")
+        demand = Demand(resource=RESOURCE, key=key, address=address)
         answer = await self.facilitator().present(presented, demand)
         if not isinstance(answer, VerifiedPayment):
             return answer
@@ -444,7 +446,7 @@ async def test_what_would_fail_is_not_sent(
 
 
 async def test_of_all_payers_together_so_many_payments_may_fail_in_a_minute(world: World) -> None:
-    world.trials = MemoryLimits(world.clock).limiter(Limit(name="trials", count=3, window_s=60))
+    world.trials = Trials(MemoryLimits(world.clock), 3, buyers=world.store)
     for number in range(5):  # one that succeeds counts no longer
         key = f"a-good-key-{number:08}"
         assert isinstance(await world.buy(world.quoted(key), key), Settled)
@@ -459,6 +461,26 @@ async def test_of_all_payers_together_so_many_payments_may_fail_in_a_minute(worl
     key = "a-key-of-the-next-minute"
     outcome = await world.buy(world.quoted(key), key)
     assert outcome == Refused(RefusalReason.SIMULATION)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_wallet_that_has_paid_is_tried_beside_a_flood(
+    world: World, *, is_late: bool
+) -> None:
+    """From an address that has not, and also if the chain is asked about an old payment."""
+    world.trials = Trials(MemoryLimits(world.clock), 8, buyers=world.store)
+    payment, key, elsewhere = world.quoted("a-key-of-a-buyer-1"), "a-key-of-a-buyer-1", "192.0.3.1"
+    if is_late:
+        world.clock.advance(DAY_MS)
+    while await world.trials.take(f"10.{world.entropy(1)[0]}.0.1"):
+        pass  # a flood
+    good, world.chain.trial = world.chain.trial, Rejected("custom")
+    reason = RefusalReason.QUOTE_EXPIRED if is_late else RefusalReason.SIMULATION
+    assert await world.buy(payment, key, address=elsewhere) == Unavailable(Obstacle.CHAIN)
+    trials, world.trials, world.chain.trial = world.trials, None, good
+    assert isinstance(await world.buy(world.quoted()), Settled)
+    world.chain.trial, world.trials = Rejected("custom"), trials
+    assert await world.buy(payment, key, address=elsewhere) == Refused(reason)
 
 
 @pytest.mark.parametrize(

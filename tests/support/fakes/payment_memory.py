@@ -63,6 +63,18 @@ class MemoryPaymentStore:
         row = self.rows.get(message_hash)
         return Found(None if row is None else self._seen(row), self.resolutions)
 
+    async def has_bought(self, payer: Wallet) -> bool:
+        return any(
+            row.payment.payer == payer and row.payment.state is State.ISSUED
+            for row in self.rows.values()
+        )
+
+    async def has_bought_from(self, address: str) -> bool:
+        return any(
+            row.payment.address == address and row.payment.state is State.ISSUED
+            for row in self.rows.values()
+        )
+
     async def begin(
         self, asked: PendingPayment
     ) -> Begun | KnownPayment | KeyTaken | QuoteUsed | Overdrawn | SalesClosed:

@@ -42,17 +42,18 @@ class NotProposed(Enum):
 
 
 async def propose(
-    merchant: Merchant, order: Order, payer: Pubkey, asset: Mint
+    merchant: Merchant, order: Order, payer: Pubkey, asset: Mint, *, address: str
 ) -> Proposal | NotProposed:
     """Write out the payment of *order* by the wallet *payer* in *asset*, and try it.
 
-    Raises PriceUnavailable.
+    address    the client's: anyone can name any wallet
+    Raises     PriceUnavailable
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain
     terms = requirement.terms
     if str(payer) in {terms.pay_to, terms.fee_payer}:
         return NotProposed.OURS
-    if not await merchant.facilitator.may_try():
+    if not await merchant.facilitator.may_try(address):
         return NotProposed.CHAIN
     try:
         transaction = build(requirement, payer, await chain.recent_blockhash())

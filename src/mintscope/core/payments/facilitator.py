@@ -22,13 +22,11 @@ from typing import Final
 
 import msgspec
 from solders.keypair import Keypair
-from solders.pubkey import Pubkey
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Denied, Limiter
 from mintscope.base.pace import BLOCKHASH_BLOCKS
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import UnixMs, Wallet
 from mintscope.core.accounts.audit import SERVICE
 from mintscope.core.payments import lost
 from mintscope.core.payments.answer import answer, settled
@@ -76,6 +74,7 @@ from mintscope.core.payments.store import (
     PendingPayment,
     final_after_ms,
 )
+from mintscope.core.payments.trials import Trials
 
 PATIENCE_PARTS: Final = (
     1 / 15,
@@ -85,7 +84,6 @@ PATIENCE_PARTS: Final = (
 )  # of the blockhash's life, a broadcast each
 LOOK_SLOTS: Final = 5  # between two looks at a payment that can hardly land any more
 TIMEOUT_S_MIN: Final = 3  # of a demand, on a chain so fast that it is less than a buyer needs
-TRIALS_OF_ALL: Final = "all"  # payers can be made up, and addresses are many
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 
 
@@ -113,7 +111,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
 class Facilitator:
     """Takes payments; holds no state of its own.
 
-    trials      counts payments that fail before they are sent, of all clients; None: without end
+    trials      counts payments that fail before they are sent; None: without end
     also        terms of tokens that are taken beside the payment token
     entropy     returns so many bytes from a cryptographic generator
     slot_s      returns how long a slot takes now, as measured
@@ -132,7 +130,7 @@ class Facilitator:
     slot_s: Callable[[], float]
     patience_s: float = HELD_OPEN_S
     also: Sequence[Terms] = ()
-    trials: Limiter | None = None
+    trials: Trials | None = None
 
     def require(
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
@@ -200,7 +198,8 @@ class Facilitator:
 
     async def refuse(self, candidate: VerifiedPayment, why: Outcome) -> VerifiedPayment | Outcome:
         """Return *why*, unless the chain has the payment: then what is to be done about that."""
-        if not await self.may_try():
+        payer = candidate.verified.envelope.payer
+        if not await self.may_try(candidate.demand.address, payer):
             return Unavailable(Obstacle.CHAIN)
         found = await lost.look(
             candidate.verified.envelope.sign(self.fee_payer).signature,
@@ -214,24 +213,30 @@ class Facilitator:
         is_behind = found == Unavailable(Obstacle.UNSETTLED) and isinstance(why, Unavailable)
         return why if found is None or is_behind else found
 
-    async def may_try(self) -> bool:
-        """Say whether the chain is asked about one more payment; it counts until it succeeds."""
-        return self.trials is None or not isinstance(await self.trials.take(TRIALS_OF_ALL), Denied)
+    async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
+        """Say whether the chain is asked about one more payment, which counts as failed.
 
-    async def _try(self, envelope: Envelope, source: Pubkey) -> Trial:
+        address, payer    as in `Trials.take`
+        """
+        return self.trials is None or await self.trials.take(address, payer) is not None
+
+    async def _try(self, candidate: VerifiedPayment) -> Trial:
         """Simulate a payment; only one that would fail counts.  Raises ChainUnavailable."""
-        if not await self.may_try():
-            raise ChainUnavailable("as many payments have failed as may in a minute")
-        trial = await self.chain.simulate(envelope, source)
-        if self.trials is not None and isinstance(trial, Simulated):
-            await self.trials.give_back(TRIALS_OF_ALL)
+        envelope, counted = candidate.verified.envelope, None
+        if self.trials is not None:
+            counted = await self.trials.take(candidate.demand.address, envelope.payer)
+            if counted is None:
+                raise ChainUnavailable("as many payments have failed as may in a minute")
+        trial = await self.chain.simulate(envelope, candidate.verified.source)
+        if counted is not None and isinstance(trial, Simulated):
+            await counted.give_back()
         return trial
 
     async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> Outcome:
         """Take the payment of *candidate* for *wanted*, at most once."""
         envelope = candidate.verified.envelope
         try:
-            trial = await self._try(envelope, candidate.verified.source)
+            trial = await self._try(candidate)
         except ChainUnavailable:
             return Unavailable(Obstacle.CHAIN)
         if not isinstance(trial, Simulated):

@@ -21,6 +21,7 @@ from mintscope.core.payments.books.store import (
 from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.pricing.price_cache import PriceSource
 from mintscope.core.payments.store import PaymentStore
+from mintscope.core.payments.trials import Buyers
 from mintscope.core.secrets.roots import Root
 from mintscope.edges.storage.credit_ledger import GroupCreditLedger
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
@@ -130,6 +131,11 @@ class Money:
     @property
     def rotations(self) -> RotationStore:
         """Moves the credits of a token to a new one."""
+        return self._payments
+
+    @property
+    def buyers(self) -> Buyers:
+        """Who has paid before."""
         return self._payments
 
     @cached_property

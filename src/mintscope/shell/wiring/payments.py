@@ -11,6 +11,7 @@ import structlog
 from mintscope.base.clock import Clock
 from mintscope.base.errors import PriceUnavailable, ServiceUnavailable, UnusableStore
 from mintscope.base.limits import Limits
+from mintscope.base.metrics import TRIALS_REFUSED
 from mintscope.base.pace import Pace
 from mintscope.base.primitives import Wallet
 from mintscope.base.solana import Endpoint
@@ -28,6 +29,7 @@ from mintscope.core.payments.reconciler import Reconciler
 from mintscope.core.payments.redelivery import Secrets
 from mintscope.core.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.core.payments.store import WALLET_LAMPORTS_MIN, Budget
+from mintscope.core.payments.trials import Trials
 from mintscope.edges.maintenance.payment_maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.edges.settlement.price_sources import other_chain
 from mintscope.edges.settlement.rpc_settlement import RpcSettlement
@@ -42,7 +44,6 @@ from mintscope.shell.wiring.selling.terms import (
     fee_payer_of,
     known_terms,
 )
-from mintscope.shell.wiring.selling.trials import trials_of
 from mintscope.shell.wiring.stores import Money
 
 log = structlog.get_logger()
@@ -201,9 +202,12 @@ def _facilitator(  # noqa: PLR0913 - one argument for each part
     limits: Limits | None,
     clock: Clock,
 ) -> Facilitator:
-    most = payments.failed_trials_per_minute_max
+    trials = None
+    if limits is not None:
+        most = payments.failed_trials_per_minute_max
+        trials = Trials(limits, most, buyers=money.buyers, on_refused=TRIALS_REFUSED.inc)
     return Facilitator(
-        trials=None if limits is None else trials_of(limits, most),
+        trials=trials,
         terms=accepted[0],
         also=accepted[1:],
         secrets=Secrets.derive(money.pepper, money.roots),

@@ -17,6 +17,7 @@ from mintscope.core.credits.rotation import RotationDenied
 from mintscope.core.payments.lost import AdoptionStore
 from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp
 from mintscope.core.payments.store import PaymentStore, PendingPayment
+from mintscope.core.payments.trials import Buyers
 from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
@@ -28,7 +29,7 @@ from support.scenes.payments.pending_payments import AGAIN_MS, NOW, named
 from support.scenes.postgres import dsn_in
 
 
-class Store(PaymentStore, AdoptionStore, Protocol):
+class Store(PaymentStore, AdoptionStore, Buyers, Protocol):
     """Every port of payments, over one store."""
 
 

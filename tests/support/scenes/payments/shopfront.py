@@ -17,10 +17,12 @@ from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit, MemoryLimits
+from mintscope.base.limits import MemoryLimits
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.payments.redelivery import Secrets
+from mintscope.core.payments.trials import Trials
 from mintscope.shell.wiring.stores import Money
+from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import MovablePrice, payment_tokens
 from support.scenes.website import Website, served_website, website
@@ -172,9 +174,8 @@ async def shopfront(
             world.secrets = Secrets.derive(money.pepper)
             trials = None
             if trials_max is not None:
-                trials = MemoryLimits(world.clock).limiter(
-                    Limit(name="trials", count=trials_max, window_s=60)
-                )
+                limits = MemoryLimits(world.clock)
+                trials = Trials(limits, trials_max, buyers=MemoryPaymentStore())
             facilitator = world.facilitator(secrets=world.secrets, also=also, trials=trials)
             return Merchant(
                 facilitator=facilitator,

@@ -128,12 +128,15 @@ class RotateRoutes:
                     request, merchant, account, tokens[0]
                 )
         elif body:
-            rotated = await self._rotate_by_wallet(merchant, _read(request, body, Proof))
+            proof = _read(request, body, Proof)
+            rotated = await self._rotate_by_wallet(request, merchant, proof)
         else:
             raise MissingToken(NOTHING_PRESENTED)
         return success(request, rotated, at=self.clock.now(), status=201)
 
-    async def _rotate_by_wallet(self, merchant: Merchant, proof: Proof) -> Rotated:
+    async def _rotate_by_wallet(
+        self, request: Request, merchant: Merchant, proof: Proof
+    ) -> Rotated:
         """Move what a signed challenge proves.
 
         Raises InvalidProof, RotatedRecently and NothingToRotate.
@@ -158,7 +161,8 @@ class RotateRoutes:
             raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         tokens = self._new_tokens(merchant, "wallet", proof.challenge)
         token = tokens[0]
-        await _adopt_lost(merchant, claim)  # before the turn: others do not wait for the chain
+        # Before the turn: others do not wait for the chain.
+        await _adopt_lost(merchant, claim, address=self.gate.address(request))
         async with self._turn:
             again = await self._find(tokens)
             if again is not None:
@@ -210,7 +214,7 @@ class RotateRoutes:
         return self.merchant
 
 
-async def _adopt_lost(merchant: Merchant, claim: Claim) -> None:
+async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
     """Look on chain for a purchase that is not known: a restored store may have lost it.
 
     Any wallet can claim any signature, so such looks count as payments that fail do.
@@ -218,7 +222,7 @@ async def _adopt_lost(merchant: Merchant, claim: Claim) -> None:
     """
     if await merchant.rotations.find_purchase(claim.purchase) is not None:
         return
-    if not await merchant.facilitator.may_try():
+    if not await merchant.facilitator.may_try(address, claim.wallet):
         raise PaymentUnavailable(NOT_LOOKED)
     try:
         found = await merchant.adopter.adopt(claim.purchase, by=SERVICE, payer=claim.wallet)

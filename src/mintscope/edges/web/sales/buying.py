@@ -71,7 +71,13 @@ class BuyPages:
         choice, key, payer = choice_of(request), _key(request), _wallet(request)
         chosen = token_of(choice, await self._sales.priced()).token
         try:
-            found = await self._sales.propose(choice.bundle, payer, key, chosen.terms.asset)
+            found = await self._sales.propose(
+                choice.bundle,
+                payer,
+                key,
+                chosen.terms.asset,
+                address=request.browser.address,
+            )
         except PriceUnavailable:
             return await self._tell(choice, words.NO_PRICE)
         except ServiceUnavailable:

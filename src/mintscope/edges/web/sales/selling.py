@@ -47,14 +47,16 @@ class CreditSales:
         return [PricedToken(each, await _price_list(each)) for each in self.merchant.payment_tokens]
 
     async def propose(
-        self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint
+        self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint, *, address: str
     ) -> Proposal | NotProposed:
         """Write out the payment in *asset* that *payer* must sign, quoted to the holder of *key*.
 
-        Raises PriceUnavailable, and ServiceUnavailable while nothing is sold.
+        address    the client's
+        Raises     PriceUnavailable, and ServiceUnavailable while nothing is sold
         """
         await self.expect_open()
-        return await propose(self.merchant, self._order(bundle, key), payer, asset)
+        order = self._order(bundle, key)
+        return await propose(self.merchant, order, payer, asset, address=address)
 
     async def pay(
         self,

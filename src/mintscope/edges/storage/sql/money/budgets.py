@@ -3,7 +3,7 @@
 from typing import Final
 
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import UnixMs, Wallet
 from mintscope.base.time import DAY_MS, HOUR_MS
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.protocol.refusal import RefusalReason
@@ -91,6 +91,12 @@ GIVE_FEE_BACK: Final = "UPDATE fee_fund SET lamports = lamports + ?"
 FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
 
 
+HAS_BOUGHT: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE state = 'issued' AND payer = ?)"
+HAS_BOUGHT_FROM: Final = (
+    "SELECT EXISTS (SELECT 1 FROM payment WHERE state = 'issued' AND address = ?)"
+)
+
+
 class Budgets:
     """Reads what payments were made, over one connection, for one thread."""
 
@@ -124,6 +130,14 @@ class Budgets:
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
         """Say whether the redelivery key is that of a payment that may still be good."""
         return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
+
+    def has_bought(self, payer: Wallet) -> bool:
+        """Say whether a payment of the wallet has ever been good."""
+        return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
+
+    def has_bought_from(self, address: str) -> bool:
+        """Say whether a payment from this client address has ever been good."""
+        return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: PendingPayment) -> bool:
         """Reserve the fee in what the fee payer has; say whether it is there."""

@@ -85,7 +85,7 @@ class PaymentTable:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._limits = Budgets(db)
+        self.budgets = Budgets(db)
         self.purchase = PurchasedCredits(db)
 
     def find(self, message_hash: MessageHash) -> Found:
@@ -103,10 +103,10 @@ class PaymentTable:
         known = self.find(pending.payment.message_hash).payment
         if known is not None:
             return KnownPayment(known)
-        objection = self._limits.find_objection(pending)
+        objection = self.budgets.find_objection(pending)
         if objection is not None:
             return objection
-        if not self._limits.take_fee(pending):
+        if not self.budgets.take_fee(pending):
             return SalesClosed()
         self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until, pending.quote))
         return Begun()
@@ -118,7 +118,7 @@ class PaymentTable:
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
         if self.find(payment.message_hash).payment is None:
-            if self._limits.is_key_taken(payment.key_hash):
+            if self.budgets.is_key_taken(payment.key_hash):
                 return KeyTaken()
             self._db.execute(BEGIN, (*columns_of(payment), now, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
@@ -141,7 +141,7 @@ class PaymentTable:
         if after.state is not before.state:
             self.purchase.move(after, now)  # first: what is issued must have been handed out
         if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
-            self._limits.give_fee_back(after)
+            self.budgets.give_fee_back(after)
         look_again_at = now + again_ms
         change = (after.state, after.paid, after.reason, after.final, now, look_again_at)
         self._db.execute(RESOLVE, (message_hash, *change, after.missed_height))

@@ -10,7 +10,7 @@ import structlog
 
 from mintscope.base.credentials import CredentialHash
 from mintscope.base.metrics import CREDITS_SOLD, FREEZES, PAYMENTS_ISSUED
-from mintscope.base.primitives import CreditAccount, Signature, UnixMs
+from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.core.accounts.audit import Actor
 from mintscope.core.credits.rotation import Purchased, RotationDenied
 from mintscope.core.payments.lost import Adoption
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class SqlPaymentStore:
-    """Implements PaymentStore, AdoptionStore and RotationStore; lives in one event loop.
+    """Implements PaymentStore, AdoptionStore, RotationStore and Buyers; lives in one event loop.
 
     Lookups are indexed, and never blocked by a writer.  Writes of one moment share one durable
     commit.
@@ -104,6 +104,14 @@ class SqlPaymentStore:
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
         """Return those payments among *signatures* that are ours."""
         return await self._look(lambda table: table.find_signatures(signatures))
+
+    async def has_bought(self, payer: Wallet) -> bool:
+        """Say whether a payment of the wallet has ever been good."""
+        return await self._look(lambda table: table.budgets.has_bought(payer))
+
+    async def has_bought_from(self, address: str) -> bool:
+        """Say whether a payment from this client address has ever been good."""
+        return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return where the credits are that the transaction paid for."""
