@@ -50,8 +50,7 @@ def test_the_reference_is_the_one_the_command_prints() -> None:
 def test_every_setting_says_what_it_is_for() -> None:
     for _, _, group in settings():
         for setting in group:
-            description = setting.field.description or ""
-            assert description.endswith("."), setting.key
+            assert setting.meaning.endswith("."), setting.key
             assert f"`{setting.key}`" in REFERENCE
             assert f"`{setting.variable}`" in REFERENCE
 

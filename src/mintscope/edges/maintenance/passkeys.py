@@ -1,28 +1,22 @@
-"""Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`."""
+"""Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`.
+
+The library is loaded when the first passkey is asked for: it takes 70 ms and 14 MB, which most
+processes never need.
+"""
+
+# ruff: noqa: PLC0415 - see above
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-
-from webauthn import (
-    generate_authentication_options,
-    generate_registration_options,
-    options_to_json,
-    verify_authentication_response,
-    verify_registration_response,
-)
-from webauthn.helpers import parse_authentication_credential_json
-from webauthn.helpers.structs import (
-    AuthenticatorSelectionCriteria,
-    PublicKeyCredentialDescriptor,
-    ResidentKeyRequirement,
-    UserVerificationRequirement,
-)
 
 from mintscope.base.foreign import Undecodable, parsed_by_others
 from mintscope.core.accounts.factors.passkeys import PasskeyOwner, PasskeyRefused
 from mintscope.core.accounts.factors.rows import NewPasskey, Passkey
+
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
 ANSWER_LENGTH_MAX: Final = 20_000
 TIMEOUT_MS: Final = 120_000
@@ -42,6 +36,13 @@ class WebAuthn:
 
     def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
         """Return the question for a new passkey, on a device that holds none of *known*."""
+        from webauthn import generate_registration_options, options_to_json
+        from webauthn.helpers.structs import (
+            AuthenticatorSelectionCriteria,
+            ResidentKeyRequirement,
+            UserVerificationRequirement,
+        )
+
         options = generate_registration_options(
             rp_id=self._host,
             rp_name=self._name,
@@ -59,6 +60,8 @@ class WebAuthn:
 
     def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
         """Return the passkey that *answer* brings.  Raises PasskeyRefused."""
+        from webauthn import verify_registration_response
+
         credential = _expect_short(answer)
         with _proving():
             verified = verify_registration_response(
@@ -76,6 +79,9 @@ class WebAuthn:
 
     def authentication(self, challenge: bytes, known: Sequence[Passkey]) -> str:
         """Return the question for a proof by one of *known*."""
+        from webauthn import generate_authentication_options, options_to_json
+        from webauthn.helpers.structs import UserVerificationRequirement
+
         options = generate_authentication_options(
             rp_id=self._host,
             challenge=challenge,
@@ -87,6 +93,8 @@ class WebAuthn:
 
     def credential_of(self, answer: str) -> bytes:
         """Return which credential *answer* claims to be of.  Raises PasskeyRefused."""
+        from webauthn.helpers import parse_authentication_credential_json
+
         credential = _expect_short(answer)
         with _proving():
             return parse_authentication_credential_json(credential).raw_id
@@ -96,6 +104,8 @@ class WebAuthn:
 
         Raises    PasskeyRefused, also for a count that went back: the passkey was copied
         """
+        from webauthn import verify_authentication_response
+
         credential = _expect_short(answer)
         with _proving():
             verified = verify_authentication_response(
@@ -136,7 +146,9 @@ def _is_named(host: str) -> bool:
     return bool(host) and ":" not in host and not host.replace(".", "").isdigit()
 
 
-def _described(known: Sequence[Passkey]) -> list[PublicKeyCredentialDescriptor]:
+def _described(known: Sequence[Passkey]) -> "list[PublicKeyCredentialDescriptor]":
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+
     return [PublicKeyCredentialDescriptor(id=passkey.credential_id) for passkey in known]
 
 

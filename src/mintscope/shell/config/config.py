@@ -30,7 +30,6 @@ class Config(BaseSettings):
         enable_decoding=False,
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
     )
 
     data_dir: Path = Path("mintscope-data")

@@ -1,12 +1,16 @@
 """The configuration as read, where each value came from, and what is wrong with it."""
 
+import ast
 import difflib
+import inspect
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -46,20 +50,21 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One key of the configuration, as `section.name`."""
+    """One key of the configuration, as `section.name`; *model* declares it."""
 
     key: str
     field: FieldInfo
+    model: type[Config | Section]
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
-        return PREFIX + self.key.replace(".", DELIMITER).upper()
+        return _variable(self.key)
 
     @property
     def meaning(self) -> str:
         """What it means, in one line."""
-        return " ".join((self.field.description or "").split())
+        return _meanings(self.model).get(self.key.rpartition(".")[2], "")
 
     def value(self, config: Config) -> Any:
         """Return what *config* says."""
@@ -81,12 +86,33 @@ class Loaded:
 def settings() -> Iterator[tuple[str, type[Section] | None, Sequence[Setting]]]:
     """Yield (section, its class, its settings); the section of no name first."""
     top = {key: field for key, field in Config.model_fields.items() if not _section(field)}
-    yield "", None, [Setting(key, field) for key, field in top.items()]
+    yield "", None, [Setting(key, field, Config) for key, field in top.items()]
     for name, field in Config.model_fields.items():
         section = _section(field)
         if section is not None:
             fields = section.model_fields.items()
-            yield name, section, [Setting(f"{name}.{key}", each) for key, each in fields]
+            yield name, section, [Setting(f"{name}.{key}", each, section) for key, each in fields]
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.replace(".", DELIMITER).upper()
+
+
+@cache
+def _meanings(model: type[Config | Section]) -> dict[str, str]:
+    """Return the text below each setting of *model*, in one line.
+
+    pydantic would read it from the source, too, but in every process, which takes 30 ms.
+    """
+    (declared,) = ast.parse(inspect.getsource(model)).body
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        setting.target.id: " ".join(ast.literal_eval(text.value).split())
+        for setting, text in pairwise(declared.body)
+        if isinstance(setting, ast.AnnAssign)
+        and isinstance(setting.target, ast.Name)
+        and isinstance(text, ast.Expr)
+    }
 
 
 def _section(field: FieldInfo) -> type[Section] | None:
@@ -165,7 +191,7 @@ def _problem(
 ) -> str:
     """Return what is wrong with a key, for the operator and without the value of a secret."""
     key = _key(details["loc"], known)
-    variable = Setting(key, FieldInfo()).variable
+    variable = _variable(key)
     where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"
     if details["type"] == "extra_forbidden":
         variables = [setting.variable for setting in known.values()]

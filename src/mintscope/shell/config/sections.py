@@ -11,7 +11,7 @@ from mintscope.shell.config import values
 class Section(BaseModel):
     """A part of the configuration, for one component; the text below a setting is its meaning."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ChainConfig(Section):
