@@ -9,6 +9,7 @@ Source    x402 v2, specs/extensions/bazaar.md
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.description.schemas import PREFIX, Examples, Schema, schemas_of
 from mintscope.edges.api.failures import ENVELOPE
 from mintscope.edges.api.wire import Meta
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import AnyResponse
 
 EXTENSION_BYTES_MAX: Final = 1_200
 SENTENCES_LENGTH_MAX: Final = 280
@@ -54,8 +57,12 @@ def advert_of(operation: Operation, identity: Identity) -> Advert:
         service_name=identity.name,
         tags=list(TAGS),
         icon_url=identity.icon,
-        bazaar=_bazaar_of(operation),
+        bazaar=_bazaar_of(replace(operation, endpoint=_nowhere)),
     )
+
+
+async def _nowhere(_request: Request) -> AnyResponse:
+    raise AssertionError("expected a description to be read, not called")
 
 
 def _first_sentences(text: str) -> str:
@@ -66,8 +73,9 @@ def _first_sentences(text: str) -> str:
     return ". ".join(sentences).rstrip(".")[: DESCRIPTION_LENGTH_MAX - 1] + "."
 
 
+@cache  # an operation of the same description has the same, in whichever application it is
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
-    """Return the extension, with as much of the answer as fits."""
+    """Return the extension, with as much of the answer as fits; not to be changed."""
     asked, extension = _input_of(operation), dict[str, Any]()
     for width, depth in itertools.product(WIDTHS, DEPTHS):
         extension = _write(operation, asked, depth=depth, width=width)
