@@ -155,7 +155,7 @@ async def test_a_blockhash_that_dies_is_told_at_once_by_processes_in_real_time(
             took_s = time.monotonic() - began_s
             assert (answer.status_code, answer.json()["error"]["code"]) == (402, "PAYMENT_FAILED")
             assert "blockhash_not_found" in answer.json()["error"]["message"]
-            assert took_s < 3
+            assert took_s < life_s  # at once; on a quiet machine within a second
             assert chain.received() == 0
 
             chain.go_wrong(landing={"kind": "never"})

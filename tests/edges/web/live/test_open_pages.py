@@ -18,7 +18,7 @@ from mintscope.shell.config.sections import WebConfig
 from support.scenes.streaming import Reader
 from support.scenes.website import Website, served_website
 
-SOON_S = 2.0  # a look, its pause, and a machine that does other things
+SOON_S = 10.0  # a second on a quiet machine; what is not told at the trade is never told here
 ROW = re.compile(r'<tr data-mint="(\w+)">(.*?)</tr>', re.DOTALL)
 CELL = re.compile(r"<t[hd][ >].*?</t[hd]>", re.DOTALL)
 Rows = dict[str, list[str]]
