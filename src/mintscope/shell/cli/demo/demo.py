@@ -31,6 +31,8 @@ from mintscope.shell.wiring.processes.log_lines import configure_logging
 SEED: Final = 0
 MINTS: Final = 20
 CREDITS: Final = 100
+HISTORY_DAYS_MIN: Final = 0.2  # reports have each indicator of a minute
+HISTORY_DAYS: Final = 10  # each timeframe has its 200 candles
 READY_TIMEOUT_S: Final = 180.0  # seconds are the rule, a crowded machine the exception
 POLL_S: Final = 0.1
 HOST: Final = "127.0.0.1"
@@ -54,6 +56,15 @@ def demo(
         ),
     ] = None,
     *,
+    history_days: Annotated[
+        float,
+        typer.Option(
+            metavar="DAYS",
+            help="Days of blocks before now: fewer start sooner, with fewer candles of an hour.",
+            min=HISTORY_DAYS_MIN,
+            max=HISTORY_DAYS,
+        ),
+    ] = HISTORY_DAYS,
     grpc: Annotated[
         bool, typer.Option("--grpc", help="Read blocks from the chain's gRPC stream.")
     ] = False,
@@ -65,12 +76,12 @@ def demo(
     configure_logging("warning", json_lines=False)
     try:
         with _listener(port) as listener, demo_folder() as folder:
-            _run(folder, listener, streams=grpc)
+            _run(folder, listener, history_days=history_days, streams=grpc)
     except (ChildEnded, OSError) as error:
         stop(f"mintscope: {error}", 1)
 
 
-def _run(folder: Path, listener: socket.socket, *, streams: bool) -> None:
+def _run(folder: Path, listener: socket.socket, *, history_days: float, streams: bool) -> None:
     world, genesis = World(seed=SEED, mints=MINTS), Genesis(SEED)
     traded = {each.token.symbol: each.token.mint for each in world.listed}
     chain_port, grpc_port = _free_ports(2)
@@ -87,8 +98,8 @@ def _run(folder: Path, listener: socket.socket, *, streams: bool) -> None:
         }
     )
     with Children(environment) as children:
-        _tell("starting a local Solana with ten days of history ...")
-        arguments = ["devchain", "--port", str(chain_port)]
+        _tell(f"starting a local Solana with {history_days:g} days of history ...")
+        arguments = ["devchain", "--port", str(chain_port), "--history-days", str(history_days)]
         arguments += ["--grpc-port", str(grpc_port)] if streams else []
         children.start("devchain", arguments, role=Role(has_memory=True, is_vital=True))
         _until(children, lambda: _answers(f"{rpc_url}/health"))
