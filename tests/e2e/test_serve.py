@@ -211,7 +211,8 @@ def _expected(
     trades: dict[str, list[definitions.Trade]] = {mint: [] for mint in mints}
     swaps = [[swap_in(transaction) for transaction in b.transactions] for b in blocks]
     times = slow_market.effective_times(blocks)
-    rates = {times[n]: slow_market.sol_price(swaps, times, n) for n in range(len(blocks))}
+    samples = slow_market.sol_samples(swaps)
+    rates = {times[n]: slow_market.sol_price(samples, times, n) for n in range(len(blocks))}
     for one in slow_market.trades(blocks):
         if one.mint in trades:
             price = None if one.price is None else float(one.price)

@@ -6,11 +6,14 @@ Shares no code with what it checks: exact fractions, sorted lists, no state.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from mintscope.base.solana import USDC, USDT, WSOL, Block
 from mintscope.core.market.swap import Swap
 from support.fakes.made_chain import swap_in
+
+Sample: TypeAlias = tuple[Fraction, int]
+"""Dollars for a SOL, and the lamports that they were paid for."""
 
 WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
 
@@ -34,25 +37,27 @@ def effective_times(blocks: Sequence[Block]) -> list[int]:
     return times
 
 
-def sol_price(block_swaps: Sequence[Sequence[Swap]], times: Sequence[int], n: int) -> float | None:
-    """Return dollars per SOL at block *n*: looked for again from the beginning."""
-    for back in range(n, -1, -1):
-        samples = [
+def sol_samples(block_swaps: Sequence[Sequence[Swap]]) -> list[list[Sample]]:
+    """Return what each block says of the price of SOL."""
+    return [
+        [
             (Fraction(dollars, 10**6) / Fraction(lamports, 10**9), lamports)
-            for k in range(back + 1)
-            if times[back] - times[k] <= 60
-            for lamports, dollars in map(_sol_for_dollars, block_swaps[k])
+            for lamports, dollars in map(_sol_for_dollars, swaps)
             if lamports >= 50_000_000
         ]
-        if samples:
-            newest = max(
-                times[k]
-                for k in range(back + 1)
-                if any(
-                    lamports >= 50_000_000 for lamports, _ in map(_sol_for_dollars, block_swaps[k])
-                )
-            )
-            return float(_median(samples)) if times[n] - newest <= 300 else None
+        for swaps in block_swaps
+    ]
+
+
+def sol_price(samples: Sequence[Sequence[Sample]], times: Sequence[int], n: int) -> float | None:
+    """Return dollars per SOL at block *n*: looked for again from the beginning."""
+    for back in range(n, -1, -1):
+        near = [
+            sample for k in range(back + 1) if times[back] - times[k] <= 60 for sample in samples[k]
+        ]
+        if near:
+            newest = max(times[k] for k in range(back + 1) if samples[k])
+            return float(_median(near)) if times[n] - newest <= 300 else None
     return None
 
 
@@ -62,7 +67,7 @@ def _sol_for_dollars(swap: Swap) -> tuple[int, int]:
     return (pair[WSOL], dollars) if WSOL in pair and dollars is not None else (0, 0)
 
 
-def _median(samples: list[tuple[Fraction, int]]) -> Fraction:
+def _median(samples: list[Sample]) -> Fraction:
     total = sum(weight for _, weight in samples)
     return min(
         price
@@ -75,8 +80,9 @@ def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
     """Yield every accepted swap of *blocks* in order."""
     times = effective_times(blocks)
     swaps = [[swap_in(transaction) for transaction in block.transactions] for block in blocks]
+    samples = sol_samples(swaps)
     for n, of_block in enumerate(swaps):
-        rate = sol_price(swaps, times, n)
+        rate = sol_price(samples, times, n)
         if rate is None or times[n] == 0:
             continue
         for swap in of_block:
