@@ -103,6 +103,7 @@ async def api(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
         MINTSCOPE_SIGNALS__WEBHOOK_TIMEOUT_S="1",  # 6 seconds after a kill it is sent again
         MINTSCOPE_SIGNALS__TAKEOVER_S="2",
         MINTSCOPE_SIGNALS__FIRINGS_PER_HOUR_MAX="100000",
+        MINTSCOPE_SIGNALS__WEBHOOKS_PER_MINUTE_MAX="100000",  # else the last wait for minutes
         MINTSCOPE_ACCOUNTS__KEY_LIMIT_REQUESTS="100000",
     )
     with log.open("wb") as stderr:
