@@ -15,18 +15,13 @@ from random import Random
 import httpx
 import pytest
 
-from mintscope.base.clock import SystemClock
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS
-from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.processes.live_service import serve_all, serve_quiet
 from support.processes.processes import processes, start_process
+from support.scenes.credit_books import Book, clear_up, issue, left, open_book
 from support.scenes.live_market import SECOND
 from support.scenes.postgres import dsn_in
 from support.scenes.service import bearer, credit_token
-from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 150 if FULL else 4
@@ -159,40 +154,15 @@ async def answering(history: History) -> None:
             await asyncio.sleep(0.01)
 
 
-def book_in(folder: Path, dsn: str = "") -> CreditBook | PostgresCreditBook:
-    if dsn:
-        return PostgresCreditBook(dsn, pepper=PEPPER)
-    return CreditBook(folder / "money.sqlite", pepper=PEPPER)
-
-
-def taken(book: CreditBook | PostgresCreditBook) -> dict[int, int]:
+def taken(book: Book) -> dict[int, int]:
     """Return what was taken of each, once what the dead have left behind was given back."""
-    book.rest(SystemClock().now())
-    if isinstance(book, PostgresCreditBook):
-        bury(book)
-    assert book.contradictions() == []
-    found = {}
+    clear_up(book)
+    return {number: CREDITS - left(book, credit_token(number)) for number in range(TOKENS)}
+
+
+def issue_all(book: Book) -> None:
     for number in range(TOKENS):
-        account = book.find(credit_token(number))
-        assert account is not None
-        found[number] = CREDITS - book.balance(account)
-    return found
-
-
-def bury(book: PostgresCreditBook) -> None:
-    """Let a minute pass for the database, in which it heard of no process but this *book*'s."""
-    batches = vars(vars(book)["_batches"])
-    with closing(PostgresDatabase(vars(vars(book)["_db"])["_dsn"])) as db:
-        db.execute("UPDATE credit_writer SET since = since - ?", (DEAD_MS,))
-        others = "UPDATE credit_writer SET seen_at = seen_at - ? WHERE id <> ?"
-        db.execute(others, (DEAD_MS + 1, batches["_writer"]))
-    batches["_seen_at_s"] = None
-    book.rest(SystemClock().now())
-
-
-def issue(book: CreditBook | PostgresCreditBook) -> None:
-    for number in range(TOKENS):
-        book.issue(credit_token(number), CREDITS, note="", at=SystemClock().now())
+        issue(book, credit_token(number), CREDITS)
 
 
 @pytest.mark.storm
@@ -201,13 +171,13 @@ async def test_a_minute_of_which_nothing_was_sent_is_given_back_after_kill_9(
     engine: str, tmp_path: Path
 ) -> None:
     dsn = dsn_in(tmp_path, ("money",)) if engine == "postgresql" else ""
-    with closing(book_in(tmp_path, dsn)) as book:
-        issue(book)
+    with closing(open_book(tmp_path, dsn)) as book:
+        issue_all(book)
     with running(tmp_path, partial(serve_quiet, dsn=dsn)) as address:
         told = await events(address, bearer(credit_token(0)))
     assert told == ["minute", "snapshot", "snapshot", "minute"]
     for _ in range(2):  # of the third minute nothing was sent; the second was quiet, and is over
-        with closing(book_in(tmp_path, dsn)) as book:
+        with closing(open_book(tmp_path, dsn)) as book:
             assert taken(book)[0] == 4
 
 
@@ -217,8 +187,8 @@ async def test_credits_taken_are_those_of_answers_over_kill_9(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     history, random = History(), Random(3)
-    with closing(book_in(tmp_path)) as book:
-        issue(book)
+    with closing(open_book(tmp_path)) as book:
+        issue_all(book)
 
     for _ in range(KILLS):
         with running(tmp_path) as address:
@@ -233,8 +203,8 @@ async def test_credits_taken_are_those_of_answers_over_kill_9(
 
     assert history.met["killed"] == KILLS * CLIENTS
     assert set(history.met) == {"single", "batch", "candles", "stream", "killed"}
-    with closing(book_in(tmp_path)) as book:
-        left = taken(book)
-    for number, credit_count in left.items():
+    with closing(open_book(tmp_path)) as book:
+        found = taken(book)
+    for number, credit_count in found.items():
         least = history.told[number]
         assert least <= credit_count <= least + history.unseen[number]

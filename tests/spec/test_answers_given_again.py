@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 
@@ -17,7 +17,7 @@ from support.processes.served import Served, served
 from support.scenes.conversations import (
     ROUTES,
     add_swap,
-    half_close,
+    break_off,
     reset,
     standing_still,
     until_seen,
@@ -173,20 +173,6 @@ async def test_an_api_key_spends_once_too(shop: Service, server: Served) -> None
     assert shop.accounts.rows("SELECT sum(credits) FROM key_month") == [(1,)]
 
 
-async def broken_at(server: Served, request: bytes, random: Random) -> None:
-    """Begin a conversation, and break it somewhere: in the request, before or in the answer."""
-    async with server.connection() as client:
-        whole = random.random() < 0.8
-        await client.send(request if whole else request[: random.randrange(len(request))])
-        if random.random() < 0.5:
-            with suppress(TimeoutError, ConnectionError):
-                await asyncio.wait_for(client.reader.read(random.randrange(1, 200)), 0.02)
-        if random.random() < 0.3:
-            with suppress(OSError):
-                await half_close(client)
-        await reset(client)
-
-
 @pytest.mark.timeout(1_800)
 @pytest.mark.storm
 async def test_of_broken_conversations_each_answer_is_paid_for_once(tmp_path: Path) -> None:
@@ -209,7 +195,7 @@ async def test_of_broken_conversations_each_answer_is_paid_for_once(tmp_path: Pa
             own, route = Random(number), list(ROUTES)[number % len(ROUTES)]
             request = written(route, token, key=f"conversation-{number:016}")
             for _ in range(own.randrange(1, 4)):
-                await broken_at(own.choice(replicas)[1], request, own)
+                await break_off(own.choice(replicas)[1], request, own)
             last = own.choice(replicas)[1]
             await answered(last, route, token, f"conversation-{number:016}")
 

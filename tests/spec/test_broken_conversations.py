@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,19 @@ async def settled(shop: Service) -> None:
     """Wait until the ledger has given back what it owes."""
     await shop.ledger.expect_writable()
     await asyncio.sleep(0.1)  # it rests, and gives back, 50 ms after its last commit
+
+
+async def test_every_route_that_takes_credits_is_tried(shop: Service) -> None:
+    """A stream takes them by the minute; the purchase takes payments alone."""
+    router: Any = vars(shop.app)["router"]
+    charged = {(each.method, each.path) for each in router if each.is_charged}
+    tried = set()
+    for method, url, _ in ROUTES.values():
+        route, _ = router.find(method, url.partition("?")[0])
+        tried.add((method, route.path))
+
+    assert charged - tried == {("GET", "/v1/stream"), ("POST", "/v1/credits/purchase")}
+    assert tried <= charged
 
 
 @pytest.mark.parametrize("route", ROUTES)

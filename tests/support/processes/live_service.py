@@ -3,10 +3,11 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import MemoryLimits
@@ -21,20 +22,31 @@ from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedge
 from mintscope.shell.config.streams import StreamsConfig
 from mintscope.shell.wiring.api import create_api, create_server
 from mintscope.shell.wiring.following.reports import stream_bounds
+from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
 from support.fakes.series import FakeSeries
 from support.processes.paying_service import RAISED
+from support.scenes.conversations import append_swap
 from support.scenes.live_market import SECOND, TRADED, following, trade, traded_log
 from support.scenes.stores import PEPPER, config_in
 
 TRADES = 100
 EVERY_S = 0.02
+SWAPS_EVERY_S = 1.0
 QUIET_S = 0.1
 
 
 def serve_all(folder: Path, told: Connection) -> None:
     """Serve until killed."""
-    asyncio.run(_serve(folder, told.send, TRADES, _on_sqlite))
+    asyncio.run(_serve(folder, told.send, _trades, _on_sqlite))
+
+
+def serve_answers(told: Connection, folder: Path, dsn: str = "") -> None:
+    """Serve until killed, with a page of swaps that is never old.
+
+    dsn   of the credits in PostgreSQL; "": they are in the folder
+    """
+    asyncio.run(_serve(folder, told.send, _swaps, partial(_ledger_on, dsn)))
 
 
 def serve_quiet(folder: Path, told: Connection, dsn: str = "") -> None:
@@ -43,14 +55,12 @@ def serve_quiet(folder: Path, told: Connection, dsn: str = "") -> None:
     dsn   of the credits in PostgreSQL; "": they are in the folder
     """
     vars(periods)["PERIOD_S"] = QUIET_S
-    asyncio.run(_serve(folder, told.send, 0, partial(_ledger_that_dies, dsn)))
+    asyncio.run(_serve(folder, told.send, _nothing, partial(_ledger_that_dies, dsn)))
 
 
 def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:
     """Return one that dies in the third minute, before anything is sent of it."""
-    ledger = (
-        PostgresCreditLedger(dsn, pepper=PEPPER, clock=SystemClock()) if dsn else _on_sqlite(folder)
-    )
+    ledger = _ledger_on(dsn, folder)
     prepay, minutes_left = ledger.prepay, iter((2, 1, 0))
 
     async def prepay_and_die(debit: Debit) -> DebitOutcome:
@@ -63,14 +73,36 @@ def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:
     return ledger
 
 
+def _ledger_on(dsn: str, folder: Path) -> GroupCreditLedger:
+    if dsn:
+        return PostgresCreditLedger(dsn, pepper=PEPPER, clock=SystemClock())
+    return _on_sqlite(folder)
+
+
 def _on_sqlite(folder: Path) -> GroupCreditLedger:
     return SqliteCreditLedger(folder / MONEY_FILE, pepper=PEPPER, clock=SystemClock())
+
+
+async def _trades(log: FakeLog) -> None:
+    for _ in range(TRADES):
+        await asyncio.sleep(EVERY_S)
+        trade(log, *TRADED)
+
+
+async def _swaps(log: FakeLog) -> None:
+    while True:
+        append_swap(log, SystemClock().now() // 1000)
+        await asyncio.sleep(SWAPS_EVERY_S)
+
+
+async def _nothing(_log: FakeLog) -> None:
+    """Let nothing trade."""
 
 
 async def _serve(
     folder: Path,
     tell: Callable[[int], object],
-    trade_count: int,
+    trading: Callable[[FakeLog], Coroutine[Any, Any, None]],
     open_ledger: Callable[[Path], GroupCreditLedger],
 ) -> None:
     clock = SystemClock()
@@ -93,10 +125,8 @@ async def _serve(
     )
     listener = listen("127.0.0.1", 0)
     server = create_server(config.api, app, clock, app.express)
-    tasks = [asyncio.create_task(each) for each in (follower.run(), streams.run())]
+    running = (follower.run(), streams.run(), trading(log))
+    tasks = [asyncio.create_task(each) for each in running]
     tell(listener.getsockname()[1])
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    for _ in range(trade_count):
-        await asyncio.sleep(EVERY_S)
-        trade(log, *TRADED)
     await asyncio.gather(serving, *tasks)

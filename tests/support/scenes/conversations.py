@@ -4,13 +4,15 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Final
 
 from mintscope.base.primitives import Signature
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.log import PricedSwap, SwapDetail
+from support.fakes.log import FakeLog
 from support.fakes.reports import TRACKED
 from support.processes.served import Client, Served
 from support.scenes.service import NOW, Service
@@ -34,8 +36,12 @@ SWAP: Final = PricedSwap(
 
 def add_swap(service: Service) -> None:
     """Add a slot with a swap that a page of swaps shows."""
-    slot = (service.log.tip_at(service.log.seq).slot or 0) + 1
-    service.log.append(slot, NOW // 1000, SWAP)
+    append_swap(service.log, NOW // 1000)
+
+
+def append_swap(log: FakeLog, at_s: int) -> None:
+    """Append a slot with such a swap to *log*."""
+    log.append((log.tip_at(log.seq).slot or 0) + 1, at_s, SWAP)
 
 
 def written(route: str, token: str, *, key: str | None = None) -> bytes:
@@ -95,6 +101,20 @@ async def reset(client: Client) -> None:
 async def half_close(client: Client) -> None:
     """Say that nothing more will be sent; what is answered is still read."""
     client.writer.write_eof()
+
+
+async def break_off(server: Served, request: bytes, random: Random) -> None:
+    """Begin a conversation, and break it somewhere: in the request, before or in the answer."""
+    async with server.connection() as client:
+        whole = random.random() < 0.8
+        await client.send(request if whole else request[: random.randrange(len(request))])
+        if random.random() < 0.5:
+            with suppress(TimeoutError, ConnectionError):
+                await asyncio.wait_for(client.reader.read(random.randrange(1, 200)), 0.02)
+        if random.random() < 0.3:
+            with suppress(OSError):
+                await half_close(client)
+        await reset(client)
 
 
 async def until_seen(server: Served, count: int) -> None:

@@ -1,0 +1,202 @@
+"""Conversations that break, over every paid route: each answer is paid for once, whatever broke.
+
+Clients cut their requests, close a half, reset, and leave while the store stands still; replicas
+are killed and come back.  In the end each client asks again with its key, and is answered.
+"""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
+from dataclasses import dataclass, field
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import apsw
+import pytest
+
+from mintscope.base.solana import WSOL
+from mintscope.edges.storage.folder import MONEY_FILE
+from support.processes.live_service import serve_answers
+from support.processes.processes import running
+from support.processes.served import Served
+from support.scenes.conversations import ROUTES, break_off, reset, written
+from support.scenes.credit_books import clear_up, issue, left, open_book
+from support.scenes.postgres import dsn_in, server
+from support.scenes.service import credit_token
+
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+CONVERSATIONS: Final = 10_000 if FULL else 96
+ABREAST: Final = 12
+BREAKS_MAX: Final = 3
+REPLICAS: Final = {"sqlite": 1, "postgresql": 2}
+TROUBLES: Final = ("", "", "", "slow store", "", "kill")  # of a round, one after the other
+STREAM: Final = "stream"
+ANSWER_S: Final = 60.0
+SETTLED_S: Final = 0.5  # what was sent before is noted for good, and is no kill's to take back
+STILL_S: Final = 0.15
+TOKEN: Final = credit_token(0)
+OPEN_STREAM: Final = (
+    f"GET /v1/stream?mints={WSOL} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+).encode()
+
+
+@dataclass
+class Fleet:
+    """The replicas at one store, and what came of the conversations with them."""
+
+    folder: Path
+    dsn: str
+    stack: ExitStack
+    replicas: list[tuple[Served, BaseProcess]] = field(default_factory=list)
+    met: Counter[str] = field(default_factory=Counter)
+    credits: int = 0
+
+    def start(self) -> None:
+        started = running(serve_answers, self.folder, self.dsn)
+        port, process = self.stack.enter_context(started)
+        self.replicas.append((Served(port, asyncio.Event()), process))
+
+    def any(self, random: Random) -> Served:
+        return random.choice(self.replicas)[0]
+
+    async def kill_one(self, random: Random) -> None:
+        """Kill a replica in the midst of conversations, and start another in its place."""
+        await asyncio.sleep(random.uniform(0.0, 0.03))
+        _, process = self.replicas.pop(random.randrange(len(self.replicas)))
+        process.kill()
+        await asyncio.to_thread(process.join)
+        await asyncio.to_thread(self.start)
+
+    @asynccontextmanager
+    async def standing_still(self) -> AsyncIterator[None]:
+        """Let the store do nothing for a moment."""
+        if self.dsn:
+            with ExitStack() as stack:
+                for pid in server().pids():
+                    os.kill(pid, signal.SIGSTOP)
+                    stack.callback(os.kill, pid, signal.SIGCONT)
+                yield
+        else:
+            with closing(apsw.Connection(str(self.folder / MONEY_FILE))) as db:
+                db.set_busy_timeout(10_000)
+                db.execute("BEGIN IMMEDIATE")
+                yield
+                db.execute("ROLLBACK")
+
+
+@dataclass
+class Conversation:
+    """One that is broken up to BREAKS_MAX times, and answered in the end; a stream is not."""
+
+    number: int
+    route: str
+    random: Random
+
+    @property
+    def key(self) -> str:
+        return f"conversation-{self.number:016}"
+
+    async def break_off(self, fleet: Fleet, trouble: str) -> None:
+        if self.route == STREAM:
+            await self.listen(fleet, is_slow=trouble == "slow store")
+            return
+        request = written(self.route, TOKEN, key=self.key)
+        for _ in range(self.random.randrange(1, BREAKS_MAX + 1)):
+            if not fleet.replicas:
+                return
+            with suppress(OSError):  # the replica is gone
+                await break_off(fleet.any(self.random), request, self.random)
+
+    async def listen(self, fleet: Fleet, *, is_slow: bool) -> None:
+        """Open a stream; leave before anything is sent of it, or after the minute was told."""
+        async with fleet.any(self.random).connection() as client:
+            await client.send(OPEN_STREAM)
+            if is_slow:
+                await asyncio.sleep(STILL_S / 3)
+            else:
+                async with asyncio.timeout(ANSWER_S):
+                    await client.reader.readuntil(b"event: minute")
+                fleet.credits += 1
+            await reset(client)
+
+    async def be_answered(self, fleet: Fleet) -> None:
+        if self.route == STREAM:
+            return
+        async with asyncio.timeout(ANSWER_S):
+            while True:
+                with suppress(OSError, asyncio.IncompleteReadError):
+                    async with fleet.any(self.random).connection() as client:
+                        await client.send(written(self.route, TOKEN, key=self.key))
+                        status, headers, body = await client.answer()
+                    assert status == 200, body
+                    break
+        fleet.credits += ROUTES[self.route][2]
+        fleet.met["given again"] += "idempotent-replayed" in headers
+
+
+async def converse(fleet: Fleet, conversations: list[Conversation], trouble: str) -> None:
+    """Break a round of conversations, amid *trouble*; then let each be answered."""
+    random = conversations[0].random
+    breaking = [each.break_off(fleet, trouble) for each in conversations]
+    if trouble == "kill":
+        await asyncio.sleep(SETTLED_S)
+        await asyncio.gather(*breaking, fleet.kill_one(random))
+    elif trouble == "slow store":
+        async with fleet.standing_still():
+            broken = asyncio.gather(*breaking)
+            await asyncio.sleep(STILL_S)
+        await broken
+    else:
+        await asyncio.gather(*breaking)
+    await asyncio.gather(*(each.be_answered(fleet) for each in conversations))
+    fleet.met.update(each.route for each in conversations)
+    fleet.met[trouble] += 1
+
+
+@pytest.mark.storm
+@pytest.mark.timeout(1_800 if FULL else 180)
+@pytest.mark.parametrize("engine", REPLICAS)
+async def test_whatever_breaks_each_answer_is_paid_for_once(
+    engine: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    dsn = dsn_in(tmp_path, ("money",)) if engine == "postgresql" else ""
+    with closing(open_book(tmp_path, dsn)) as book:
+        issue(book, TOKEN, CONVERSATIONS)
+    routes = [*ROUTES, STREAM]
+    with ExitStack() as stack:
+        fleet = Fleet(tmp_path, dsn, stack)
+        for _ in range(REPLICAS[engine]):
+            await asyncio.to_thread(fleet.start)
+        for begin in range(0, CONVERSATIONS, ABREAST):
+            trouble = TROUBLES[begin // ABREAST % len(TROUBLES)]
+            await converse(
+                fleet,
+                [
+                    Conversation(
+                        number,
+                        # A minute is given back if its replica is killed before that is noted.
+                        routes[number % (len(ROUTES) if trouble == "kill" else len(routes))],
+                        Random(number),
+                    )
+                    for number in range(begin, min(begin + ABREAST, CONVERSATIONS))
+                ],
+                trouble,
+            )
+        await asyncio.sleep(SETTLED_S)
+    with closing(open_book(tmp_path, dsn)) as book:
+        clear_up(book)
+        taken = CONVERSATIONS - left(book, TOKEN)
+    met = fleet.met
+    record_property(
+        "figure",
+        f"{engine}: {CONVERSATIONS:,} broken conversations, {met['kill']} kills,"
+        f" {met['slow store']} times a store that stood still: {taken:,} credits taken for"
+        f" {fleet.credits:,} credits of answers, {met['given again']:,} of them given again",
+    )
+    assert taken == fleet.credits
+    assert {*routes, "kill", "slow store", "given again"} <= set(met)

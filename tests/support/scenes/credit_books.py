@@ -1,0 +1,51 @@
+"""The books of credits, read by a test once nothing serves any more."""
+
+from contextlib import closing
+from pathlib import Path
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.credentials import CreditToken
+from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS
+from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
+from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
+from support.scenes.stores import PEPPER
+
+Book = CreditBook | PostgresCreditBook
+
+
+def open_book(folder: Path, dsn: str = "") -> Book:
+    """Open the book at *dsn*; "": that in the folder."""
+    if dsn:
+        return PostgresCreditBook(dsn, pepper=PEPPER)
+    return CreditBook(folder / MONEY_FILE, pepper=PEPPER)
+
+
+def issue(book: Book, token: CreditToken, credit_count: int) -> None:
+    book.issue(token, credit_count, note="", at=SystemClock().now())
+
+
+def clear_up(book: Book) -> None:
+    """Give back what the dead have left behind; the book must not contradict itself."""
+    book.rest(SystemClock().now())
+    if isinstance(book, PostgresCreditBook):
+        bury(book)
+    assert book.contradictions() == []
+
+
+def left(book: Book, token: CreditToken) -> int:
+    account = book.find(token)
+    assert account is not None
+    return book.balance(account)
+
+
+def bury(book: PostgresCreditBook) -> None:
+    """Let a minute pass for the database, in which it heard of no process but this *book*'s."""
+    batches = vars(vars(book)["_batches"])
+    with closing(PostgresDatabase(vars(vars(book)["_db"])["_dsn"])) as db:
+        db.execute("UPDATE credit_writer SET since = since - ?", (DEAD_MS,))
+        others = "UPDATE credit_writer SET seen_at = seen_at - ? WHERE id <> ?"
+        db.execute(others, (DEAD_MS + 1, batches["_writer"]))
+    batches["_seen_at_s"] = None
+    book.rest(SystemClock().now())
