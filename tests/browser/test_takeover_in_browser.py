@@ -9,7 +9,12 @@ from playwright.async_api import Browser
 
 from mintscope.core.accounts.user import UserId
 from support.scenes.people.browsing import visiting
-from support.scenes.people.takeover import break_in, expect_the_owners_alone, move_in
+from support.scenes.people.takeover import (
+    THEIR_WALLET,
+    break_in,
+    expect_the_owners_alone,
+    move_in,
+)
 from support.scenes.website import MINUTE_MS, PASSWORD, Website, served_website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -32,6 +37,13 @@ async def link_to(site: Website, email: str, path: str) -> str:
     return found[1]
 
 
+async def told_of(site: Website, text: str) -> str:
+    """Return the newest e-mail that says *text*."""
+    assert site.accounts.mailbox is not None
+    posted = await site.accounts.mailbox.recent(limit=100)
+    return next(each.email.text for each in posted if text in each.email.text)
+
+
 async def test_nothing_of_the_thief_outlives_the_undo_and_all_of_the_owner_does(
     own_site: Website, chromium: Browser
 ) -> None:
@@ -44,7 +56,11 @@ async def test_nothing_of_the_thief_outlives_the_undo_and_all_of_the_owner_does(
         own_site.clock.advance(MINUTE_MS)
 
         await thief.sign_in(OWNER)
+        own_site.clock.advance(11 * MINUTE_MS)
         await thief.open("/settings/account/email")
+        assert thief.path.startswith("/prove")  # a sign-in is fresh for ten minutes
+        await thief.page.get_by_label(f"Password of {OWNER}", exact=True).fill(PASSWORD)
+        await thief.press("Go on")
         await thief.page.get_by_label("New e-mail address", exact=True).fill(THIEF)
         await thief.press("Send the link")
         await thief.open(await link_to(own_site, THIEF, "/change-email/"))
@@ -54,12 +70,22 @@ async def test_nothing_of_the_thief_outlives_the_undo_and_all_of_the_owner_does(
         stolen = await break_in(own_site, session, found)
         await owner.open("/settings/account")
         assert owner.path.startswith("/sign-in")
+        for made in ("new API key", "authenticator app", THEIR_WALLET):
+            assert "/undo-email/" in await told_of(own_site, made)
+        async with visiting(chromium, origin) as stranger:
+            await stranger.open("/sign-up")
+            await stranger.fill(E_mail_address=OWNER, Password=NEW_PASSWORD)
+            await stranger.press("Create the account")
+            await stranger.reads("There is an account")
 
         await owner.open(undo)
         await owner.reads("Take the account back?")
         await owner.press("Take it back")
         await owner.reads("The account is yours again")
-        for line in ("One API key.", "One second factor.", "One linked wallet."):
+        for line in (
+            *("One session.", "One API key.", "2 second factors.", "One linked wallet."),
+            *("One alert rule.", "The webhook of one alert rule", "One cap of an API key"),
+        ):
             await owner.reads(line)
         await owner.follow("Choose a new password")
         await owner.fill(New_password=NEW_PASSWORD)

@@ -9,8 +9,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, MINUTE_MS
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.factors.rows import NewPasskey
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended
 from mintscope.core.accounts.signals.queue import WebhookQueue
@@ -23,6 +25,7 @@ from support.scenes.people.takeover import (
     THEIR_HOOK,
     THEIR_WALLET,
     Belongings,
+    add_app,
     break_in,
     expect_the_owners_alone,
     move_in,
@@ -71,6 +74,14 @@ async def found(site: Website, alice: Person) -> Belongings:
     return belongings
 
 
+def expect_untouched(site: Website, found: Belongings) -> None:
+    """Expect that all that was found is there, and no factor."""
+    assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
+    assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
+    assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+    assert site.rows("SELECT webhook_url FROM signal ORDER BY id") == [(OWN_HOOK,)] * 2
+
+
 async def change_address(site: Website, session: Session, email: str) -> None:
     """Let the person in *session* have another address for the account."""
     site.clock.advance(6 * MINUTE_MS)
@@ -102,7 +113,7 @@ def ended_by(answer: httpx.Response) -> list[str]:
 EVERYTHING = [
     "2 sessions.",
     "One API key.",
-    "One second factor.",
+    "2 second factors.",
     "One linked wallet.",
     "One alert rule.",
     "The webhook of one alert rule, whose address was changed.",
@@ -142,6 +153,51 @@ async def test_a_wallet_that_an_api_key_linked_is_announced_and_undone(
     await take_back(site, await undo_in(site, ALICE, THEIR_WALLET))
 
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+
+
+async def test_a_second_factor_is_announced_and_undone(site: Website, found: Belongings) -> None:
+    """The password was known before it was added: nothing is reached back to."""
+    thief = await session_of(site, ALICE)
+    site.clock.advance(MINUTE_MS)
+    await add_app(site, thief)
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "One second factor." in ended
+    expect_untouched(site, found)
+
+
+async def test_what_was_made_in_the_session_of_a_thief_ends_by_any_of_its_undos(
+    site: Website, found: Belongings
+) -> None:
+    """An e-mail about the last change reaches back to the beginning of the session."""
+    thief = await session_of(site, ALICE)
+    await break_in(site, thief, found)
+    site.clock.advance(MINUTE_MS)
+    await site.accounts.factors.remove_app(thief)
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "One API key." in ended
+    expect_the_owners_alone(site)
+
+
+async def test_the_second_factor_of_the_owner_stays(site: Website, found: Belongings) -> None:
+    owner = await session_of(site, ALICE)
+    site.clock.advance(MINUTE_MS)
+    thief = await session_of(site, ALICE)  # by a cookie, say: a factor is in no thief's way
+    store, user_id = site.accounts.people.store, owner.user.user_id
+    new = NewPasskey(credential_id=b"o", public_key=b"k", sign_count=0, name="phone of the owner")
+    before = UnixMs(thief.created_at - 1)
+    await store.transact(lambda rows: rows.passkeys.insert(user_id, new, before))
+    await break_in(site, thief, found)
+
+    async with Person(site, address="198.51.100.2") as person:
+        answer = await person.send(await undo_in(site, ALICE, "new API key"), {"sure": "yes"})
+
+    assert "2 second factors." in ended_by(answer)
+    assert site.rows("SELECT name FROM passkey") == [("phone of the owner",)]
+    assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
 
 
 async def test_no_webhook_that_waits_is_sent_to_a_thief_or_for_one(

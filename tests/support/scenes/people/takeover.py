@@ -7,6 +7,7 @@ from mintscope.base.primitives import Mint, Wallet
 from mintscope.base.solana import WSOL
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.factors.rows import NewPasskey
+from mintscope.core.accounts.factors.totp import code_at, step_of
 from mintscope.core.accounts.holdings.wallets import LinkDenied
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import OPEN_SCOPES
@@ -69,9 +70,19 @@ async def break_in(site: Website, session: Session, found: Belongings) -> str:
     assert isinstance(changed, Signal)
     await _alert(site, user_id, THEIR_HOOK)
     new = NewPasskey(credential_id=b"c", public_key=b"k", sign_count=0, name="phone of the thief")
+    await add_app(site, session)
     now = site.clock.now()
     await site.accounts.people.store.transact(lambda rows: rows.passkeys.insert(user_id, new, now))
     return (await _make_key(site, session, THEIR_WALLET))[0]
+
+
+async def add_app(site: Website, session: Session) -> None:
+    """Let the person in *session* add an authenticator app."""
+    factors = site.accounts.factors
+    await factors.begin_app(session)
+    secret = await factors.app_secret(session)
+    assert secret is not None
+    await factors.confirm_app(session, code_at(secret, step_of(site.clock.now())))
 
 
 async def _make_key(site: Website, session: Session, wallet: Wallet) -> tuple[str, KeyId]:
@@ -93,6 +104,7 @@ async def _alert(site: Website, user_id: UserId, hook: str) -> SignalId:
 def expect_the_owners_alone(site: Website) -> None:
     """Expect that of all that was made and changed nothing but the owner's is left."""
     assert site.rows("SELECT name FROM passkey") == []
+    assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
     caps = site.rows("SELECT month_credits_max FROM api_key WHERE revoked_at IS NULL")
     assert caps == [(OWN_CAP,)]
