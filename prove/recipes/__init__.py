@@ -3,7 +3,7 @@
 from typing import Final
 
 from prove.recipe import Recipe
-from prove.recipes import access, guard, http, market, money, operations
+from prove.recipes import access, budgets, guard, http, market, money, operations
 
 RECIPES: Final[dict[str, Recipe]] = {
     recipe.name: recipe
@@ -14,5 +14,6 @@ RECIPES: Final[dict[str, Recipe]] = {
         *market.RECIPES,
         *operations.RECIPES,
         *guard.RECIPES,
+        *budgets.RECIPES,
     )
 }

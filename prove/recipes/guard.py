@@ -96,6 +96,13 @@ OWN_STORES: Final = Recipe(
     ),
     mutants=(
         Mutant(
+            "a store of a newer version is opened",
+            "edges/storage/sqlite/connection.py",
+            "if unknown:",
+            "if False:",
+            ("edges/storage/test_identity.py",),
+        ),
+        Mutant(
             "emptied money is a new installation",
             IDENTITY,
             "if not (is_used or beside.is_new):",
@@ -181,4 +188,15 @@ TRUTHS: Final = Recipe(
         ),
     ),
 )
-RECIPES: Final = (SECRETS, ROTATION, OWN_STORES, TRUTHS)
+SUPPLY: Final = Recipe(
+    name="supply chain",
+    proves="what is installed is locked, listed with its licence, and in no advisory that is kept",
+    tests=("deploy/test_supply.py", "deploy/test_licences.py", "deploy/test_systemd.py"),
+    mistakes=(
+        "deploy/test_supply.py::test_an_advisory_of_a_folder_ends_the_audit_with_1",
+        "deploy/test_supply.py::test_an_advisory_names_the_versions_that_it_says",
+        "deploy/test_supply.py::test_the_audit_names_each_image_without_a_digest",
+        "deploy/test_supply.py::test_a_digest_is_read_and_a_name_without_a_tag_refused",
+    ),
+)
+RECIPES: Final = (SECRETS, ROTATION, OWN_STORES, TRUTHS, SUPPLY)

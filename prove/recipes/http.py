@@ -138,8 +138,23 @@ BROKEN: Final = Recipe(
     tests=(
         "spec/test_broken_conversations.py",
         "spec/test_answers_given_again.py",
+        "e2e/test_conversation_storm.py",
     ),
     mutants=(
+        Mutant(
+            "a repetition does not count",
+            "edges/storage/sqlite/money/credit_book.py",
+            "return Debited(debit, self.balance(debit.account), month, is_repeat=True)",
+            "pass",
+            ("e2e/test_conversation_storm.py",),
+        ),
+        Mutant(
+            "what clients do not wait for any more is taken",
+            "edges/storage/credit_ledger.py",
+            "self._owed.append(outcome.reversal())",
+            "pass",
+            ("spec/test_broken_conversations.py",),
+        ),
         Mutant(
             "credits of clients that have gone are kept",
             "edges/server/application.py",
@@ -195,6 +210,13 @@ HOSTILE: Final = Recipe(
             "if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:",
             "if False:",
             ("edges/server/test_body_flaws.py",),
+        ),
+        Mutant(
+            "what a library raises is a 500",
+            "base/foreign.py",
+            'raise Undecodable(f"{type(cause).__name__}: {cause}") from cause',
+            "raise",
+            ("base/test_third_party_parsers.py",),
         ),
     ),
 )

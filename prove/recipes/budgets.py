@@ -1,0 +1,198 @@
+"""Recipes for what a stranger or an account can make the service do again and again."""
+
+from typing import Final
+
+from prove.recipe import Mutant, Recipe
+
+TRIALS: Final = "core/payments/trials.py"
+TRIED: Final = "core/payments/test_trials.py"
+TAKING: Final = "core/payments/test_taking.py"
+PRICE: Final = "core/payments/pricing/price_cache.py"
+
+FAILING_PAYMENTS: Final = Recipe(
+    name="failing payments",
+    proves="a flood of payments that come to nothing shuts out no buyer, and has a bound",
+    tests=(
+        TRIED,
+        TAKING,
+        "spec/test_restored_payments.py",
+        "edges/web/test_buying_pages.py",
+        "contract/test_payment_store.py",
+    ),
+    mutants=(
+        Mutant(
+            "a network may use up a minute",
+            TRIALS,
+            "common: Windows = [(self._network, networks_of(address).near), (self._all, ALL)]",
+            "common: Windows = [(self._all, ALL)]",
+            (TRIED,),
+        ),
+        Mutant(
+            "all together have no bound",
+            TRIALS,
+            "common: Windows = [(self._network, networks_of(address).near), (self._all, ALL)]",
+            "common: Windows = [(self._network, networks_of(address).near)]",
+            (TRIED,),
+        ),
+        Mutant(
+            "nothing is kept for buyers",
+            TRIALS,
+            'found.append([(self._buyer, f"wallet {payer}"), (self._of_buyers, ALL)])',
+            "pass",
+            (TRIED, TAKING),
+        ),
+        Mutant(
+            "nothing is kept for those who come for the first time",
+            TRIALS,
+            "found.append([(self._other, near), (self._region, wide), (self._of_others, ALL)])",
+            "pass",
+            (TRIED,),
+        ),
+        Mutant(
+            "what is kept is used up by one network",
+            TRIALS,
+            "found.append([(self._other, near), (self._region, wide), (self._of_others, ALL)])",
+            "found.append([(self._region, wide), (self._of_others, ALL)])",
+            (TRIED,),
+        ),
+        Mutant(
+            "payments that succeed count",
+            "core/payments/facilitator.py",
+            "await counted.give_back()",
+            "pass",
+            (TAKING,),
+        ),
+        Mutant(
+            "payments are written out without end",
+            "core/checkout/proposal.py",
+            "if not await merchant.facilitator.may_try(address):",
+            "if False:",
+            ("edges/web/test_buying_pages.py",),
+        ),
+        Mutant(
+            "wallets that claim purchases ask the chain without end",
+            "edges/api/credits/rotate.py",
+            "if not await merchant.facilitator.may_try(address, claim.wallet):",
+            "if False:",
+            ("spec/test_restored_payments.py",),
+        ),
+    ),
+)
+
+READS: Final = Recipe(
+    name="questions to nodes",
+    proves="however many quotes and pages ask, a node is asked for prices and pasts so often",
+    tests=("core/payments/test_price.py", "edges/history/test_paced_node.py"),
+    mutants=(
+        Mutant(
+            "each quote asks for the price",
+            PRICE,
+            "if now_s >= self._read_again_s or self._has_stepped():",
+            "if True:",
+            ("core/payments/test_price.py",),
+        ),
+        Mutant(
+            "pasts are read as fast as the node answers",
+            "edges/sources/history/node.py",
+            "if start_s > now_s:",
+            "if False:",
+            ("edges/history/test_paced_node.py",),
+        ),
+    ),
+)
+
+LETTERS: Final = Recipe(
+    name="e-mails",
+    proves="no account and no stranger has more e-mails written than there may be",
+    tests=(
+        "core/accounts/test_account_bounds.py",
+        "edges/mail/test_delivery.py",
+        "spec/test_write_budget.py",
+        "contract/test_outbox_batches.py",
+    ),
+    mutants=(
+        Mutant(
+            "an account gets an e-mail for each alert",
+            "core/accounts/signals/writing.py",
+            "if len(rows.emails.written_to(email, kind, UnixMs(at - DAY_MS))) >= emails_day_max:",
+            "if False:",
+            ("spec/test_write_budget.py",),
+        ),
+        Mutant(
+            "an address that is not verified is flooded",
+            "core/accounts/mail/email.py",
+            "return len(emails.written_to(owner.email, kind, UnixMs(at - DAY_MS)))"
+            " < UNVERIFIED_MAX",
+            "return True",
+            ("core/accounts/test_account_bounds.py",),
+        ),
+        Mutant(
+            "anyone has any number written to an address",
+            "core/accounts/mail/email.py",
+            "return await take_all([(window, key) for window in self._windows]) is None",
+            "return True",
+            ("contract/test_outbox_batches.py",),
+        ),
+        Mutant(
+            "a process hands over as many as there are",
+            "edges/mail/delivery.py",
+            "return min(AT_ONCE, self.per_hour_max - len(tried))",
+            "return AT_ONCE",
+            ("edges/mail/test_delivery.py",),
+        ),
+    ),
+)
+
+QUEUE: Final = "contract/test_webhook_queue.py"
+SENDER: Final = "edges/webhooks/test_sender.py"
+ROWS: Final = Recipe(
+    name="rows of accounts",
+    proves="what an account leaves behind is bounded: changes, firings, webhooks",
+    tests=(
+        "spec/test_write_budget.py",
+        "edges/web/test_key_limits.py",
+        "edges/follow/test_watcher.py",
+        "contract/test_signal_rows.py",
+        QUEUE,
+        SENDER,
+    ),
+    mutants=(
+        Mutant(
+            "forms are not counted",
+            "edges/web/endpoints.py",
+            'await self.writes.spend(session.user.user_id, "page")',
+            "pass",
+            ("edges/web/test_key_limits.py",),
+        ),
+        Mutant(
+            "one account uses up the changes of all",
+            "edges/server/write_budget.py",
+            "verdict = await take_all([(self._account, user_id), (self._all, ALL)])",
+            "verdict = await take_all([(self._all, ALL)])",
+            ("spec/test_write_budget.py",),
+        ),
+        Mutant(
+            "all accounts together have no bound",
+            "edges/server/write_budget.py",
+            "verdict = await take_all([(self._account, user_id), (self._all, ALL)])",
+            "verdict = await take_all([(self._account, user_id)])",
+            ("spec/test_write_budget.py",),
+        ),
+        Mutant(
+            "every firing is kept",
+            "edges/storage/sql/accounts/signals/firings.py",
+            "self._db.executemany(TRIM, [(number, number, kept_max) for number in found])",
+            "pass",
+            ("contract/test_signal_rows.py",),
+        ),
+        Mutant(
+            "every webhook waits",
+            "core/accounts/signals/deliveries.py",
+            "return rows.drop_oldest({each.signal_id for each in new}, waiting_max, now, reason)",
+            "return 0",
+            (SENDER,),
+        ),
+    ),
+)
+
+RECIPES: Final = (FAILING_PAYMENTS, READS, LETTERS, ROWS)
