@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 
-from prove.fuzz import chains, clients, payments, prices, requests
+from prove.fuzz import chains, claims, clients, payments, prices, requests
 from prove.fuzz.outcome import KEPT, Fuzzed
 from prove.fuzz.target import Target
 
@@ -28,6 +28,7 @@ TARGETS: Final = {
     **prices.TARGETS,
     **clients.TARGETS,
     **requests.TARGETS,
+    **claims.TARGETS,
 }
 USUAL_S: Final = 60
 BATCH: Final = 1_000  # drawings between two looks at the clock
