@@ -30,11 +30,12 @@ from support.scenes.postgres import dsn_in, server
 from support.scenes.service import credit_token
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
-CONVERSATIONS: Final = 10_000 if FULL else 96
-ABREAST: Final = 12
+CONVERSATIONS: Final = 10_000 if FULL else 120
+ABREAST: Final = 20
 BREAKS_MAX: Final = 3
 REPLICAS: Final = {"sqlite": 1, "postgresql": 2}
-TROUBLES: Final = ("", "", "", "slow store", "", "kill")  # of a round, one after the other
+# Of rounds, one after the other.
+TROUBLES: Final = ("", "", "", "slow store", "", "kill", *("", "", "", "slow store", "", "") * 3)
 STREAM: Final = "stream"
 ANSWER_S: Final = 60.0
 SETTLED_S: Final = 0.5  # what was sent before is noted for good, and is no kill's to take back

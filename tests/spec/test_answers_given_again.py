@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
@@ -10,11 +10,14 @@ from random import Random
 import pytest
 
 from mintscope.base.clock import ManualClock
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.core.accounts.holdings.account_credits import Deposited
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.server.protocol.bounds import Bounds
+from support.fakes.reports import TRACKED, UNTRACKED
 from support.processes.served import Served, served
 from support.scenes.conversations import (
+    MINTS,
     ROUTES,
     add_swap,
     break_off,
@@ -31,6 +34,7 @@ CONVERSATIONS = 10_000 if FULL else 120
 KEY, OTHER_KEY = "k" * 24, "o" * 24
 MINUTE_MS = 60_000
 AT_ONCE = 8
+CHANGED = b'{"token":"changed"}'
 ABREAST = 6  # of up to four requests: the limit admits 30 in a minute
 
 
@@ -48,11 +52,11 @@ async def server(shop: Service) -> AsyncIterator[Served]:
 
 
 async def answered(
-    server: Served, route: str, token: str, key: str | None = KEY
+    server: Served, route: str, token: str, key: str | None = KEY, mints: Sequence[str] = MINTS[:1]
 ) -> tuple[dict[str, str], bytes]:
     """Return headers and body of an answer; the body without what names the answer itself."""
     async with server.connection() as client:
-        await client.send(written(route, token, key=key))
+        await client.send(written(route, token, key=key, mints=mints))
         status, headers, body = await client.answer()
     assert status == 200, body
     return headers, body.partition(b',"meta":')[0]
@@ -82,20 +86,52 @@ async def test_it_is_given_again_though_the_data_have_changed(
 ) -> None:
     token = await shop.issue(10)
     first = await answered(server, route, token)
-    shop.reports.body = b'{"token":"changed"}'
+    shop.reports.body = CHANGED
     shop.clock.advance(9 * MINUTE_MS)
 
-    assert (await answered(server, route, token))[1] == first[1]
+    headers, body = await answered(server, route, token)
+    assert body == first[1]
+    assert int(headers["x-data-age-ms"]) >= int(first[0]["x-data-age-ms"]) + 9 * MINUTE_MS
     assert await shop.left(token) == 9
 
 
 async def test_after_ten_minutes_it_costs_a_credit_again(shop: Service, server: Served) -> None:
     token = await shop.issue(10)
-    await answered(server, "report", token)
+    first = await answered(server, "report", token)
+    shop.reports.body = CHANGED
     shop.clock.advance(10 * MINUTE_MS + 1)
 
-    assert "idempotent-replayed" not in (await answered(server, "report", token))[0]
+    headers, body = await answered(server, "report", token)
+    assert "idempotent-replayed" not in headers
+    assert body != first[1]
     assert await shop.left(token) == 8
+
+
+async def test_it_is_given_again_though_it_could_not_be_made_now(
+    shop: Service, server: Served
+) -> None:
+    token = await shop.issue(10)
+    first = await answered(server, "report", token)
+    shop.reports.bug = ServiceUnavailable("no report can be read")
+
+    assert (await answered(server, "report", token))[1] == first[1]
+
+
+async def test_who_leaves_before_it_is_given_again_gets_nothing_back(
+    shop: Service, server: Served
+) -> None:
+    token = await shop.issue(10)
+    await answered(server, "batch", token)
+    async with server.connection() as client, standing_still(shop) as store:
+        await client.send(written("batch", token, key=KEY))
+        await store.until_taken()
+        await until_seen(server, 5)
+        await reset(client)
+        await until_seen(server, 20)
+    await shop.ledger.expect_writable()
+    await asyncio.sleep(0.1)
+
+    assert await shop.left(token) == 9
 
 
 async def test_the_last_credit_buys_an_answer_that_is_given_again(
@@ -109,11 +145,12 @@ async def test_the_last_credit_buys_an_answer_that_is_given_again(
 
 async def test_a_key_is_of_one_request_and_of_one_account(shop: Service, server: Served) -> None:
     token, other = await shop.issue(10), await shop.issue(10)
-    for route in ("report at once", "report", "candles"):
+    for route in ("report at once", "report", "candles", "indicators", "batch"):
         await answered(server, route, token)
     await answered(server, "report", other)
+    await answered(server, "batch", token, mints=[TRACKED, UNTRACKED])
 
-    assert await shop.left(token) == 7
+    assert await shop.left(token) == 4
     assert await shop.left(other) == 9
 
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import httpx
 import pytest
 
@@ -13,11 +14,13 @@ from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, MINUTE_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.factors.rows import NewPasskey
+from mintscope.core.accounts.keys.api_key import KeyId
+from mintscope.core.accounts.keys.scope import OPEN_SCOPES
 from mintscope.core.accounts.people.session import Session
 from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended
 from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.signals.signal import Signal
-from mintscope.edges.storage.folder import WEBHOOKS_FILE
+from mintscope.edges.storage.folder import MONEY_FILE, WEBHOOKS_FILE
 from support.scenes.engine import webhook_queue
 from support.scenes.people.takeover import (
     OWN_HOOK,
@@ -80,6 +83,13 @@ def expect_untouched(site: Website, found: Belongings) -> None:
     assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
     assert site.rows("SELECT webhook_url FROM signal ORDER BY id") == [(OWN_HOOK,)] * 2
+
+
+async def make_key(site: Website, session: Session) -> KeyId:
+    issued = await site.accounts.keys.create(
+        session, name="one more", scopes=OPEN_SCOPES, lifetime_ms=None
+    )
+    return issued.line.key_id
 
 
 async def change_address(site: Website, session: Session, email: str) -> None:
@@ -163,7 +173,7 @@ async def test_a_second_factor_is_announced_and_undone(site: Website, found: Bel
 
     ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
 
-    assert "One second factor." in ended
+    assert ended[1:] == ["One second factor."]
     expect_untouched(site, found)
 
 
@@ -174,12 +184,17 @@ async def test_what_was_made_in_the_session_of_a_thief_ends_by_any_of_its_undos(
     thief = await session_of(site, ALICE)
     await break_in(site, thief, found)
     site.clock.advance(MINUTE_MS)
+    gone = await make_key(site, thief)
+    assert await site.accounts.keys.revoke(thief, gone)
+    turns = site.rows("SELECT version FROM signal_turn")
     await site.accounts.factors.remove_app(thief)
 
     ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
 
     assert "One API key." in ended
     expect_the_owners_alone(site)
+    assert site.rows("SELECT version FROM signal_turn") != turns  # rules are read again
+    assert ("took account back",) in site.rows("SELECT action FROM account_event")
 
 
 async def test_the_second_factor_of_the_owner_stays(site: Website, found: Belongings) -> None:
@@ -278,6 +293,7 @@ async def test_a_reset_ends_what_was_made_if_someone_else_was_there(
 ) -> None:
     site.clock.advance(8 * DAY_MS)
     key = await break_in(site, await session_of(site, ALICE), found)
+    site.clock.advance(3 * DAY_MS)
     await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
     reset = await site.link(ALICE)
     async with Person(site, address="198.51.100.2") as owner:
@@ -311,3 +327,73 @@ async def test_another_address_takes_a_fresh_sign_in(site: Website, alice: Perso
     assert where(await alice.send(link)).startswith("/prove")
     await alice.send("/prove", {"password": PASSWORD})
     assert "address-changed" in where(await alice.send(link))
+
+
+@pytest.mark.usefixtures("found")
+async def test_links_of_a_thief_are_void_after_the_undo(site: Website) -> None:
+    """One that was sent to the new address would set the password of the owner's account."""
+    await change_address(site, await session_of(site, ALICE), MALLORY)
+    undo = await undo_in(site, ALICE, "another e-mail address")
+    await site.accounts.people.request_reset(EmailAddress(MALLORY), HERE)
+    reset = await site.link(MALLORY)
+
+    await take_back(site, undo)
+
+    async with Person(site, address="198.51.100.9") as mallory:
+        assert (await mallory.open(reset)).status_code == 404
+
+
+@pytest.mark.usefixtures("found")
+async def test_a_link_that_the_old_address_got_is_void_after_a_change(site: Website) -> None:
+    await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
+    reset = await site.link(ALICE)
+    await change_address(site, await session_of(site, ALICE), MALLORY)
+
+    async with Person(site, address="198.51.100.9") as someone:
+        assert (await someone.open(reset)).status_code == 404
+
+
+@pytest.mark.usefixtures("found")
+async def test_an_owner_may_have_the_old_address_again(site: Website) -> None:
+    session = await session_of(site, ALICE)
+    await change_address(site, session, MALLORY)
+    await change_address(site, session, ALICE)
+
+    assert site.rows('SELECT email FROM "user"') == [(ALICE,)]
+
+
+async def test_an_undo_of_an_earlier_version_reaches_back_to_the_change(
+    site: Website, alice: Person, found: Belongings
+) -> None:
+    thief = await session_of(site, ALICE)
+    await make_key(site, thief)
+    await change_address(site, thief, MALLORY)
+    undo = await undo_in(site, ALICE, "another e-mail address")
+    with closing(apsw.Connection(str(site.folder / MONEY_FILE))) as db:
+        db.execute("UPDATE proof SET since = NULL WHERE purpose = 'undo_email'")
+
+    assert "One API key." not in await take_back(site, undo)
+
+    assert await status(alice, found.key) == 200
+
+
+@pytest.mark.usefixtures("found")
+async def test_of_one_kind_twenty_announcements_are_written_in_a_day(site: Website) -> None:
+    session = await session_of(site, ALICE)
+    for _ in range(23):
+        await site.accounts.people.change_password(session, PASSWORD)
+
+    assert site.accounts.mailbox is not None
+    posted = await site.accounts.mailbox.recent(limit=100)
+    texts = [each.email.text for each in posted if "was changed, and all other" in each.email.text]
+    assert ["/undo-email/" in each for each in texts] == [True] * 20
+
+
+@pytest.mark.usefixtures("alice")
+async def test_an_address_that_is_not_verified_gets_no_undo(site: Website) -> None:
+    """It may be a stranger's."""
+    await make_key(site, await session_of(site, ALICE))
+
+    told = await site.email(ALICE)
+    assert "new API key" in told
+    assert "/undo-email/" not in told

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from random import Random
@@ -44,10 +44,12 @@ def append_swap(log: FakeLog, at_s: int) -> None:
     log.append((log.tip_at(log.seq).slot or 0) + 1, at_s, SWAP)
 
 
-def written(route: str, token: str, *, key: str | None = None) -> bytes:
+def written(
+    route: str, token: str, *, key: str | None = None, mints: Sequence[str] = MINTS[:1]
+) -> bytes:
     """Return a request to *route* as it stands on the wire."""
     method, path, _ = ROUTES[route]
-    body = json.dumps({"mints": MINTS[:1]}).encode() if method == "POST" else b""
+    body = json.dumps({"mints": mints}).encode() if method == "POST" else b""
     lines = [f"{method} {path} HTTP/1.1", "Host: shop", f"Authorization: Bearer {token}"]
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]

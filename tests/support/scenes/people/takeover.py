@@ -55,6 +55,7 @@ async def move_in(site: Website, email: str) -> Belongings:
     """Let the owner have a key with a cap, a wallet, and two alerts."""
     session = await session_of(site, email)
     key, key_id = await _make_key(site, session, OWN_WALLET)
+    assert await site.accounts.keys.cap(session, key_id, 2 * OWN_CAP)
     assert await site.accounts.keys.cap(session, key_id, OWN_CAP)
     alerts = [await _alert(site, session.user.user_id, OWN_HOOK) for _ in range(2)]
     return Belongings(key, key_id, (alerts[0], alerts[1]))

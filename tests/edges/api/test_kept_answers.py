@@ -1,0 +1,55 @@
+"""Answers that are kept to be given again: how many, and how old they are by then."""
+
+from typing import Final
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Slot, UnixMs
+from mintscope.core.credits.debit import KEPT_MS
+from mintscope.core.market.report import ReadReport
+from mintscope.edges.api.kept_answers import KEPT_BYTES_MAX, KeptAnswers
+
+PART: Final = KEPT_BYTES_MAX // 8
+
+
+def report(byte_count: int) -> ReadReport:
+    return ReadReport(bytes(byte_count), Slot(7), 400)
+
+
+def opened() -> tuple[KeptAnswers, ManualClock]:
+    clock = ManualClock(UnixMs(1_700_000_000_000))
+    return KeptAnswers(clock), clock
+
+
+def test_the_oldest_give_way_to_the_newest() -> None:
+    kept, _ = opened()
+    for number in range(10):
+        kept.keep(f"{number}", report(PART), 1)
+
+    found = [number for number in range(10) if kept.find(f"{number}") is not None]
+    assert found == [*range(2, 10)]
+
+
+def test_what_is_kept_again_or_forgotten_takes_no_room() -> None:
+    kept, _ = opened()
+    kept.keep("first", report(PART), 1)
+    for _ in range(20):
+        kept.keep("again", report(PART), 1)
+    for number in range(20):
+        kept.keep(f"{number}", report(PART), 1)
+        kept.forget(f"{number}")
+
+    assert kept.find("first") is not None
+    assert kept.find("again") is not None
+    assert kept.find("7") is None
+
+
+def test_an_answer_is_as_old_as_it_is_by_then_and_is_gone_after_ten_minutes() -> None:
+    kept, clock = opened()
+    kept.keep("a name", report(1), 3)
+    clock.advance(KEPT_MS)
+
+    found = kept.find("a name")
+    assert found is not None
+    assert (found.report.age_ms, found.credit_count) == (400 + KEPT_MS, 3)
+    clock.advance(1)
+    assert kept.find("a name") is None
