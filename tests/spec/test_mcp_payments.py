@@ -94,9 +94,10 @@ async def test_unpaid_is_an_error_with_the_terms(client: Client) -> None:
     told = result.structured_content
     assert told["resource"]["url"] == f"{ORIGIN}/v1/token/{TRACKED}"
     assert (told["code"], told["charged"]) == ("PAYMENT_REQUIRED", False)
-    fallback = json.loads(result.content[0].text)["x402/error"]  # type: ignore[union-attr]
-    assert fallback["code"] == 402
-    assert fallback["data"]["accepts"] == told["accepts"]
+    as_text = json.loads(result.content[0].text)  # type: ignore[union-attr]
+    assert PaymentRequired.model_validate(as_text) == required
+    assert result.meta is not None
+    assert PaymentRequired.model_validate(result.meta["org.x402/payment"]) == required
 
 
 async def test_a_payment_buys_a_report(shop: SellingApi, world: World, client: Client) -> None:

@@ -75,14 +75,12 @@ async def test_tools_say_what_they_cost_and_what_they_take(service: Service, app
     for tool in tools:
         each, is_free = listed[tool.name], tool.cost is ToolCost.NOTHING
         assert each.annotations is not None
-        assert each.annotations.read_only_hint is is_free
+        assert each.annotations.read_only_hint is (tool.name != "buy_credits")
         assert each.description is not None
         assert "An error costs nothing." in each.description
         assert ("Free." if is_free else "USD") in each.description
-        assert each.input_schema["additionalProperties"] is False
         assert ("max_usd" in each.input_schema["properties"]) is not is_free
-        assert each.output_schema is not None
-        assert "components/schemas" not in str(each.output_schema)
+        assert (each.output_schema is None) is (tool.page is not None)
     search = listed["search_tokens"].input_schema["properties"]
     assert set(search["sort"]["enum"]) == set(Sort) == set(get_args(verbs.Sort))
     token = listed["get_token"].input_schema

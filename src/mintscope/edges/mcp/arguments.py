@@ -1,6 +1,6 @@
 """What a tool is called with: some of it is for the request to the API, some for this side."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -14,6 +14,7 @@ VALUES_MAX: Final = 100
 CREDITS_MAX: Final = 1_000_000
 USD_MAX: Final = Decimal(1_000_000)
 OWN: Final = ("max_credits", "max_usd", "idempotency_key")
+FIELDS: Final = "fields"  # the choice of fields is for the result, not for the API
 
 
 class BadArguments(Exception):
@@ -24,6 +25,7 @@ class Arguments(msgspec.Struct, frozen=True):
     """The arguments of one call.
 
     target            path and query of the request to the API
+    fields            the fields of each row that the caller wants; none: those of the tool
     bundle            the bundle that is to be bought, as it was written; None for other tools
     max_credits       the most that the call may take from a credit token or an API key
     max_usd           the most that the call may be paid with
@@ -31,6 +33,7 @@ class Arguments(msgspec.Struct, frozen=True):
     """
 
     target: str
+    fields: Sequence[str] = ()
     bundle: str | None = None
     max_credits: int | None = None
     max_usd: Decimal | None = None
@@ -50,7 +53,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
         raise BadArguments(f"expected the arguments {', '.join(known)}; was {unknown[:50]!r}")
     path, query = tool.path, []
     for name, value in given.items():
-        if name in OWN:
+        if name in OWN or name == FIELDS:
             continue
         field = tool.arguments.get(name, name)
         segment, text = "{" + field + "}", _text(name, value)
@@ -66,6 +69,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
         raise BadArguments("max_usd: expected the most that you want to pay, in USD; it is missing")
     return Arguments(
         target=f"{path}?{urlencode(query)}" if query else path,
+        fields=_fields(tool, given.get(FIELDS)),
         bundle=dict(query).get("bundle") if tool.cost is ToolCost.BUNDLE else None,
         max_credits=_credits(given.get("max_credits")),
         max_usd=max_usd,
@@ -89,6 +93,15 @@ def _text(name: str, value: Any) -> str:
         else:
             return str(value)
     raise BadArguments(f"{name}: expected a text of at most {TEXT_MAX} characters, or a number")
+
+
+def _fields(tool: Tool, value: Any) -> Sequence[str]:
+    if value is None or tool.page is None:
+        return ()
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, list) and all(name in tool.page.fields for name in names):
+        return tuple(names)
+    raise BadArguments(f"fields: expected some of {', '.join(tool.page.fields)}")
 
 
 def _credits(value: Any) -> int | None:

@@ -24,7 +24,7 @@ from mcp_types import (
 )
 
 from mintscope import __version__
-from mintscope.edges.mcp.results import PAYMENT
+from mintscope.edges.mcp.results import PAYMENTS
 
 ANSWER_S_MAX: Final = 90.0  # the service waits 60 s for the chain
 
@@ -63,7 +63,7 @@ def _server_like(service: Client) -> Server[Any]:
         context: ServerRequestContext[Any, Any], params: CallToolRequestParams
     ) -> CallToolResult:
         meta = (context.params or {}).get("_meta") or {}
-        payment = {PAYMENT: meta[PAYMENT]} if PAYMENT in meta else None
+        payment = {name: meta[name] for name in PAYMENTS if name in meta} or None
         try:
             return await service.call_tool(
                 params.name, params.arguments, meta=cast("RequestParamsMeta | None", payment)

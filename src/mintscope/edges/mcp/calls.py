@@ -24,6 +24,7 @@ from mintscope.edges.mcp.exchange import ApiAnswer, ApiExchange
 from mintscope.edges.mcp.results import (
     INVALID_ARGUMENTS,
     PAYMENT,
+    PAYMENTS,
     CallResult,
     failed,
     is_charged,
@@ -70,10 +71,10 @@ class ToolCalls:
             stated = read_budget(_values(client, BUDGET_HEADER))
             call = partial(self._ask, tool, arguments, payment, client)
             if stated is None or tool.cost is ToolCost.NOTHING:
-                return told(await call(), price)
+                return told(await call(), tool, arguments, price)
             caller = self._caller(client)
             reserved = await self._budgets.reserve(stated, price, caller=caller, payment=payment)
-            return told(await _within(reserved, call), price)
+            return told(await _within(reserved, call), tool, arguments, price)
         except (BadArguments, UnreadableBudget) as flaw:
             return failed(INVALID_ARGUMENTS, f"{flaw}. Nothing was charged.")
         except OverBudget as refusal:
@@ -115,13 +116,14 @@ def _payment(meta: Mapping[str, Any]) -> str:
 
     The API says whether it is a good one.  Raises BadArguments for what no header can hold.
     """
-    payment = meta.get(PAYMENT)
+    name = next((each for each in PAYMENTS if meta.get(each) is not None), PAYMENT)
+    payment = meta.get(name)
     if payment is None:
         return ""
     try:
         content = payment.encode() if isinstance(payment, str) else msgspec.json.encode(payment)
     except (UnicodeEncodeError, RecursionError, TypeError) as cause:
-        raise BadArguments(f"_meta[{PAYMENT!r}]: expected a payment of x402 version 2") from cause
+        raise BadArguments(f"_meta[{name!r}]: expected a payment of x402 version 2") from cause
     return b64encode(content).decode()
 
 

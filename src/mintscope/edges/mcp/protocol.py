@@ -118,26 +118,27 @@ async def _told_as_an_error(call: Awaitable[CallResult]) -> CallResult:
 
 
 def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool, ListedTool]]]:
-    components = description["components"]["schemas"]
     for tool in TOOLS:
         operation = description["paths"].get(tool.path, {}).get(tool.method.lower())
         if operation is not None:
-            yield tool.name, (tool, _listed(tool, operation, components))
+            yield tool.name, (tool, _listed(tool, operation))
 
 
-def _listed(tool: Tool, operation: Mapping[str, Any], components: Mapping[str, Any]) -> ListedTool:
-    is_free = tool.cost is ToolCost.NOTHING
+def _listed(tool: Tool, operation: Mapping[str, Any]) -> ListedTool:
+    # A read takes at most a credit that was bought before, within the budget that is stated, so
+    # hosts that ask a person before each call that is not read-only need not ask for it.
+    is_read = tool.cost is not ToolCost.BUNDLE
     return ListedTool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=input_schema(tool, operation),
-        output_schema=output_schema(operation, components),
+        output_schema=output_schema(tool),
         annotations=ToolAnnotations(
             title=tool.title,
-            read_only_hint=is_free,  # what takes a credit changes a balance
+            read_only_hint=is_read,
             destructive_hint=False,
-            idempotent_hint=is_free,
-            open_world_hint=tool.cost is ToolCost.BUNDLE,
+            idempotent_hint=is_read,
+            open_world_hint=not is_read,
         ),
     )

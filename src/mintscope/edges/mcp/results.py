@@ -5,21 +5,25 @@ Source    specs/transports-v2/mcp.md of x402, for what stands in `_meta` and how
 """
 
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
 
+from mintscope.edges.mcp.arguments import Arguments
 from mintscope.edges.mcp.budget import CallPrice, OverBudget
 from mintscope.edges.mcp.exchange import ApiAnswer
+from mintscope.edges.mcp.tables import table_of
+from mintscope.edges.mcp.tools import Page, Tool
 
 PAYMENT: Final = "x402/payment"
 PAYMENT_RESPONSE: Final = "x402/payment-response"
-X402_ERROR: Final = "x402/error"
+NEWER_PAYMENT: Final = "org.x402/payment"  # of the newer binding, for demands and payments
+NEWER_PAYMENT_RESPONSE: Final = "org.x402/payment-response"
+PAYMENTS: Final = (PAYMENT, NEWER_PAYMENT)
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
-PAYMENT_REQUIRED: Final = 402
 CHARGED: Final = {"x-credits-remaining", "payment-response"}  # headers of a success that was
 NUMBERS: Final = {  # of an answer's headers, as they are called in `meta`
     "creditsRemaining": "x-credits-remaining",
@@ -32,35 +36,17 @@ TO_PAY: Final = (
     " token (svc_credit_<64 hex>) in the Authorization header. Nothing was charged."
 )
 POINTLESS: Final = " Paying would be pointless now: the token is {status}."
-META_SCHEMA: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "description": "What the call has cost, and how fresh its data is.",
-    "properties": {
-        "timestamp": {"type": "string", "description": "When it was answered, in UTC."},
-        "requestId": {"type": "string", "description": "Quote it when something is wrong."},
-        "creditsCharged": {"type": "integer", "description": "Credits that this call took."},
-        "usdPaid": {"type": "number", "description": "USD that this call was paid with by x402."},
-        "creditsRemaining": {"type": "integer", "description": "Credits left after this call."},
-        "dataSlot": {"type": "integer", "description": "The last Solana slot in the data."},
-        "dataAgeMs": {"type": "integer", "description": "Age of the data, in milliseconds."},
-        "dataStatus": {
-            "enum": ["live", "idle", "degraded"],
-            "description": "degraded: older than 30 s. idle: no swap set the price for 5 minutes.",
-        },
-    },
-    "required": ["timestamp", "requestId", "creditsCharged", "usdPaid"],
-}
 
 
 class CallResult(msgspec.Struct, frozen=True):
     """What a call ends with.
 
-    structured   conforms to the tool's output schema, unless it is an error
+    structured   conforms to the tool's output schema, errors too; None for a page of rows
     text         the same, for clients that read text alone
     meta         what stands in `_meta`
     """
 
-    structured: Mapping[str, Any]
+    structured: Mapping[str, Any] | None
     text: str
     is_error: bool = False
     meta: Mapping[str, Any] | None = None
@@ -78,9 +64,12 @@ def over_budget(refusal: OverBudget) -> CallResult:
     return failed(BUDGET_EXCEEDED, str(refusal), **more)
 
 
-def told(answer: ApiAnswer, price: CallPrice) -> CallResult:
-    """Return the result that tells *answer*; *price* is what its success takes."""
-    return _delivered(answer, price) if answer.is_success else _refused(answer)
+def told(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
+    """Return *answer* as a result of *tool*; *price* is what its success takes."""
+    if not answer.is_success:
+        return _refused(answer)
+    delivered = _delivered(answer, price)
+    return delivered if tool.page is None else _as_rows(delivered, tool.page, arguments.fields)
 
 
 def is_charged(answer: ApiAnswer) -> bool:
@@ -109,9 +98,17 @@ def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
         meta["dataStatus"] = headers["x-data-status"]
     structured = {"data": envelope["data"], "meta": meta}
     text = msgspec.json.encode(structured).decode()
-    return CallResult(
-        structured, text, meta=None if settled is None else {PAYMENT_RESPONSE: settled}
-    )
+    receipt = {PAYMENT_RESPONSE: settled, NEWER_PAYMENT_RESPONSE: settled}
+    return CallResult(structured, text, meta=None if settled is None else receipt)
+
+
+def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResult:
+    """Return *result* with its list as a table, once: as text, which every client reads."""
+    assert result.structured is not None
+    data = dict(result.structured["data"])
+    data[page.name] = table_of(data[page.name], fields or page.default)
+    text = msgspec.json.encode({"data": data, "meta": result.structured["meta"]}).decode()
+    return msgspec.structs.replace(result, structured=None, text=text)
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
@@ -134,13 +131,14 @@ def _refused(answer: ApiAnswer) -> CallResult:
     required["error"] = message
     if response is not None:
         required[PAYMENT_RESPONSE] = response
-    told = {"code": PAYMENT_REQUIRED, "message": message, "data": required}
     structured = {**required, "code": code, "charged": False, **more}
-    return CallResult(structured, msgspec.json.encode({X402_ERROR: told}).decode(), is_error=True)
+    text = msgspec.json.encode(structured).decode()
+    return CallResult(structured, text, is_error=True, meta={NEWER_PAYMENT: required})
 
 
 def _undecided(result: CallResult) -> CallResult:
     """Return *result* without the word that nothing was charged: the payment may arrive."""
+    assert result.structured is not None
     error = result.structured["error"]
     return msgspec.structs.replace(result, structured={"error": error, "charged": None})
 

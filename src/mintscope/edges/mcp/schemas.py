@@ -1,32 +1,43 @@
-"""JSON Schemas of the tools, made of the API's own description: they cannot say something else."""
+"""JSON Schemas of the tools, made of the API's own description: they cannot say something else.
 
-import re
+Inputs keep to what every host reads: Gemini refuses `additionalProperties`, formats of our own and
+enums of integers (python-genai#2393, gemini-cli#2237), so unknown arguments are refused by us.
+"""
+
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mintscope.edges.mcp.arguments import CREDITS_MAX
-from mintscope.edges.mcp.results import META_SCHEMA
 from mintscope.edges.mcp.tools import Tool, ToolCost
 
-COMPONENT: Final = "#/components/schemas/"
-DEFINITION: Final = "#/$defs/"
-KEPT: Final = re.compile(r"#/components/schemas/([^\"']+)")
+KEPT: Final = frozenset(
+    {"type", "description", "enum", "items", "default", "minimum", "maximum", "minLength"}
+    | {"maxLength", "minItems", "maxItems"}
+)
+INT32_MAX: Final = 2**31 - 1
 MAX_CREDITS: Final[Mapping[str, Any]] = {
     "type": "integer",
     "minimum": 0,
-    "maximum": CREDITS_MAX,
-    "description": "Refuse the call, free of charge, if it would take more credits than this.",
+    "description": "Refuse the call, free, if it would take more credits.",
 }
 MAX_USD: Final[Mapping[str, Any]] = {
     "type": "number",
     "minimum": 0,
-    "description": "Refuse the call, free of charge, if it would be paid with more USD than this.",
+    "description": "Refuse the call, free, if it would be paid with more USD.",
 }
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
-    "pattern": "^[A-Za-z0-9_-]{16,128}$",
-    "description": "Your secret name for a payment, hard to guess. Reuse the same key on retry:"
-    " then a payment that was taken is answered again, not taken again.",
+    "description": "Secret name of a payment: 16 to 128 of A-Z a-z 0-9 - _. Reuse it on retry.",
+}
+# Clients of the official TypeScript package before version 2 check errors against the schema, too:
+# so nothing is required, and `error`, an object or the text of a payment demand, is of any type.
+OUTPUT: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "data": {"type": "object", "description": "The data of a success."},
+        "meta": {"type": "object", "description": "Cost and age of the data of a success."},
+        "error": {"description": "Why the call failed: code and message."},
+        "charged": {"description": "false: an error took nothing. null: a payment is pending."},
+    },
 }
 
 
@@ -39,54 +50,47 @@ def input_schema(tool: Tool, operation: Mapping[str, Any]) -> dict[str, Any]:
         if parameter["in"] not in {"path", "query"}:
             continue
         name = names.get(parameter["name"], parameter["name"])
-        properties[name] = {**parameter["schema"], "description": parameter["description"]}
+        described = {**parameter["schema"], "description": parameter["description"]}
+        properties[name] = _readable_by_all(described)
         if parameter.get("required"):
             required.append(name)
+    if tool.page is not None and tool.page.fields:
+        properties |= {"fields": _choice_of(tool.page.fields, tool.page.default)}
     if tool.cost is ToolCost.CREDIT:
         properties |= {"max_credits": MAX_CREDITS}
     if tool.cost is not ToolCost.NOTHING:
         properties |= {"max_usd": MAX_USD, "idempotency_key": IDEMPOTENCY_KEY}
     if tool.cost is ToolCost.BUNDLE:
         required.append("max_usd")
+    return {"type": "object", "properties": properties} | (
+        {"required": required} if required else {}
+    )
+
+
+def output_schema(tool: Tool) -> dict[str, Any] | None:
+    """Return the schema of a result of *tool*, errors included; None if it is text alone."""
+    return dict(OUTPUT) if tool.page is None else None
+
+
+def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *schema* with the keywords that every host reads."""
+    kept = {name: value for name, value in schema.items() if name in KEPT}
+    if kept.get("maximum", 0) > INT32_MAX:
+        kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
+    if kept.get("default") == "":
+        del kept["default"]
+    values = kept.pop("enum", None)
+    if values is None:
+        return kept | ({"items": _readable_by_all(kept["items"])} if "items" in kept else {})
+    if all(isinstance(value, str) for value in values):
+        return kept | {"type": "string", "enum": values}
+    listed = ", ".join(map(str, values))
+    return kept | {"description": f"{kept['description']} One of {listed}."}
+
+
+def _choice_of(fields: tuple[str, ...], default: tuple[str, ...]) -> dict[str, Any]:
     return {
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": False,
+        "type": "array",
+        "items": {"type": "string", "enum": list(fields)},
+        "description": f"Columns. Default: {', '.join(default)}.",
     }
-
-
-def output_schema(operation: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a success of *operation* becomes: its data, and what the call has cost."""
-    status = next(status for status in operation["responses"] if status.startswith("2"))
-    body = operation["responses"][status]["content"]["application/json"]["schema"]
-    data = body["properties"]["data"]
-    return {
-        "type": "object",
-        "properties": {"data": _moved(data), "meta": META_SCHEMA},
-        "required": ["data", "meta"],
-        "$defs": {name: _moved(components[name]) for name in _named(data, components)},
-    }
-
-
-def _named(schema: Any, components: Mapping[str, Any]) -> list[str]:
-    """Return the components that *schema* refers to, and those that they refer to."""
-    found: dict[str, None] = {}
-    waiting = KEPT.findall(str(schema))
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found[name] = None
-            waiting += KEPT.findall(str(components[name]))
-    return sorted(found)
-
-
-def _moved(schema: Any) -> Any:
-    """Return *schema* with its references into `$defs`."""
-    if isinstance(schema, dict):
-        return {name: _moved(each) for name, each in schema.items()}
-    if isinstance(schema, list):
-        return [_moved(each) for each in schema]
-    if isinstance(schema, str) and schema.startswith(COMPONENT):
-        return DEFINITION + schema.removeprefix(COMPONENT)
-    return schema

@@ -8,14 +8,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 FREE_ERRORS: Final = "An error costs nothing."
-FRESH: Final = (
-    "As of the last block that was applied: meta.dataAgeMs says how old it is, usually about a"
-    " second; data older than 300 s is refused."
-)
-ONE_CREDIT: Final = (
-    "Costs 1 credit (at most 0.0025 USD): from the credit token or API key in the Authorization"
-    " header, or a payment of its own (x402) in _meta['x402/payment']."
-)
+ONE_CREDIT: Final = "Costs 1 credit (at most 0.0025 USD), or an x402 payment of its own."
+ROWS: Final = "Rows are arrays in the order of columns, numbers of 9 significant digits."
+OLDER: Final = "Newest page first; data.nextCursor as cursor gives the page before it."
 
 
 class ToolCost(Enum):
@@ -26,11 +21,25 @@ class ToolCost(Enum):
     BUNDLE = "a payment of the price of a bundle"
 
 
+class Page(NamedTuple):
+    """The list of rows in the data of a tool.
+
+    name      of the list
+    fields    of a row, as the API names them; none if another argument chooses them
+    default   of them what a row has unless the caller says otherwise; none: all
+    """
+
+    name: str
+    fields: tuple[str, ...] = ()
+    default: tuple[str, ...] = ()
+
+
 class Tool(NamedTuple):
     """A tool.
 
     path       of the operation, its variable segment in braces
     arguments  the names of tool arguments that have another name in the operation
+    page       the list that is returned as rows; None if the data is one object
     """
 
     name: str
@@ -40,9 +49,39 @@ class Tool(NamedTuple):
     cost: ToolCost
     description: str
     arguments: Mapping[str, str] = {}
+    page: Page | None = None
 
 
 MINT: Final = {"mint": "tokenAddress"}
+LISTED: Final = Page(
+    "tokens",
+    (
+        "mint", "name", "symbol", "decimals", "price", "change", "volumeUsdD1", "swapsD1",
+        "marketCapUsd", "readyTimeframes", "trackedSince", "ageS", "uiMultiplier", "changeSince",
+        "nameCleaned", "lookAlikeOf",
+    ),
+    (
+        "mint", "name", "symbol", "price", "change", "volumeUsdD1", "marketCapUsd", "changeSince",
+        "lookAlikeOf",
+    ),
+)  # fmt: skip
+CANDLES: Final = Page(
+    "candles",
+    (
+        "t", "o", "h", "l", "c", "sol", "volume", "buyVolume", "sellVolume", "swaps", "imported",
+        "isOpen",
+    ),
+    ("t", "o", "h", "l", "c", "volume"),
+)  # fmt: skip
+SWAPS: Final = Page(
+    "swaps",
+    (
+        "slot", "t", "signature", "program", "pool", "side", "tokenAmount", "quote", "quoteAmount",
+        "price", "setsPrice", "isFinal", "recognisedBy", "reason", "excludedVolume",
+        "excludedReason",
+    ),
+    ("t", "side", "tokenAmount", "price", "program", "signature", "setsPrice"),
+)  # fmt: skip
 TOOLS: Final = (
     Tool(
         "search_tokens",
@@ -50,16 +89,12 @@ TOOLS: Final = (
         "GET",
         "/v1/tokens",
         ToolCost.NOTHING,
-        "The Solana tokens that this service follows: mint, name, symbol, price of one whole token"
-        " in USD and SOL with its confidence (high, medium, low), change of the price as a fraction"
-        " (0.05 is five percent more; that of a"
-        " day, d1, is since changeSince if that is not null: the token is younger), volume of a day"
-        " in USD, market cap in USD, timeframes that are ready. Find the mint of a token"
-        " here, for the other tools. query is a part of the name or symbol, or the beginning of the"
-        " mint; sorted by volume, the most first, unless sort and order say otherwise. Names are"
-        " what a token calls itself: compare the mint. null means not known. As of data.asOf, Unix"
-        " seconds; give data.nextCursor as cursor for the next page. Free."
-        f" {FREE_ERRORS}",
+        "Find tracked Solana tokens and their mints, for the other tools. query is part of a name"
+        " or symbol, or the beginning of a mint. Prices are USD and SOL of one whole token; change"
+        " is a fraction (0.05: five percent up; d1 is since changeSince, Unix seconds, if not"
+        " null). Tokens choose their names: compare mints; lookAlikeOf names a larger token of the"
+        f" same name. {ROWS} data.nextCursor as cursor gives the next page. Free. {FREE_ERRORS}",
+        page=LISTED,
     ),
     Tool(
         "get_token",
@@ -67,17 +102,11 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}",
         ToolCost.CREDIT,
-        "The state of one Solana token now: price of one whole token in USD and in SOL; RSI (0 to"
-        " 100), EMA and MACD in USD, and Fibonacci levels in USD, on candles of 1, 5, 15 and 60"
-        " minutes, the candle that is still open included unless candles is closed; buy pressure,"
-        " which is buy volume over all volume (0 to 1), of the last 1, 5 and 15 minutes, 1 and 4"
-        " hours, and day. Numbers are not rounded; null means that there are too few candles yet. A"
-        " token with trades in fewer than 9 minutes is INSUFFICIENT_DATA unless partial is true."
-        " price.confidence says how good the price is: low costs little to move, or is of a token's"
-        " first 10 minutes; price.liquidityUsd stands behind it, price.ageMs ago it was set."
-        " coverage is the part of all trades of the last hour or two that was read (0 to 1)."
-        f" {FRESH} {ONE_CREDIT}"
-        f" {FREE_ERRORS}",
+        "One Solana token now: price (USD and SOL of one whole token), RSI (0 to 100), EMA, MACD"
+        " and Fibonacci levels in USD on m1, m5, m15 and h1 candles, buyers' share of volume (0 to"
+        " 1) from m1 to d1. null: too few candles yet. price.confidence low: costs little to move."
+        " meta.dataAgeMs is the age; data older than 300 s is refused."
+        f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
     Tool(
@@ -86,13 +115,11 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/candles",
         ToolCost.CREDIT,
-        "The history of one Solana token as candles of m1, m5, m15, h1, h4 or d1, up to 1,000 a"
-        " call: open, high, low and close of one whole token in USD (o, h, l, c) and in SOL (sol),"
-        " volume in USD, bought and sold apart, number of swaps. t is when a candle begins, Unix"
-        " seconds in UTC. The newest page comes first, and within a page the oldest candle; give"
-        " data.nextCursor as cursor for the page before it. The candle that is still open is there"
-        f" (isOpen). {FRESH} {ONE_CREDIT} A page without any candle is free. {FREE_ERRORS}",
+        "Price history of one Solana token: open, high, low, close (USD of one whole token), volume"
+        " (USD). t is the start of a candle, Unix seconds, oldest first; the last may be open still"
+        f" (isOpen). {ROWS} {OLDER} {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
         MINT,
+        CANDLES,
     ),
     Tool(
         "get_indicators",
@@ -100,13 +127,11 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/indicators",
         ToolCost.CREDIT,
-        "The history of indicators of one Solana token, on candles of m1, m5, m15 or h1, up to"
-        " 1,000 points a call: EMA, MACD, ATR, VWAP, Bollinger bands and Fibonacci levels in USD,"
-        " RSI and stochastic RSI from 0 to 100; names says which. t is when the candle begins, Unix"
-        " seconds in UTC; null means that an indicator is still warming up. The newest page comes"
-        " first, and within a page the oldest point; give data.nextCursor as cursor for the page"
-        f" before it. {FRESH} {ONE_CREDIT} A page without any point is free. {FREE_ERRORS}",
+        "History of indicators of one Solana token; USD, RSI and stochastic RSI 0 to 100. t is the"
+        f" start of a candle, Unix seconds, oldest first; null: warming up. {ROWS} {OLDER}"
+        f" {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
         MINT,
+        Page("points"),
     ),
     Tool(
         "get_swaps",
@@ -114,12 +139,12 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/swaps",
         ToolCost.CREDIT,
-        "The newest trades of one Solana token, newest first, up to 500 a call: slot, time (t, Unix"
-        " seconds in UTC), signature of the transaction, exchange, pool, side, both amounts (raw in"
-        " the smallest unit, decimal in whole tokens), price of one whole token in USD and in SOL."
-        " Give data.nextCursor as cursor for the older ones."
-        f" {FRESH} {ONE_CREDIT} A page without any swap is free. {FREE_ERRORS}",
+        "Newest trades of one Solana token, newest first: t (Unix seconds), side, amounts (raw in"
+        " the smallest unit, decimal in whole tokens), price in USD and SOL of one whole token,"
+        f" exchange, signature. {ROWS} data.nextCursor as cursor gives older ones. {ONE_CREDIT} An"
+        f" empty page is free. {FREE_ERRORS}",
         MINT,
+        SWAPS,
     ),
     Tool(
         "get_balance",
@@ -127,9 +152,8 @@ TOOLS: Final = (
         "GET",
         "/v1/credits/balance",
         ToolCost.NOTHING,
-        "How many credits are left on the credit token, or in the account of the API key, in the"
-        " Authorization header; 1 credit pays for 1 call of a paid tool. As of now. Free."
-        f" {FREE_ERRORS}",
+        "Credits left on the credit token, or in the account of the API key, in the Authorization"
+        f" header. Free. {FREE_ERRORS}",
     ),
     Tool(
         "buy_credits",
@@ -137,15 +161,12 @@ TOOLS: Final = (
         "POST",
         "/v1/credits/purchase",
         ToolCost.BUNDLE,
-        "Buy a bundle of prepaid credits by an x402 payment on Solana: 10 credits for 0.025 USD, 50"
-        " for 0.1125, 100 for 0.2, 500 for 0.75, paid in the token that the terms name. First call"
-        " it without a payment: the answer is an error that holds the terms (structuredContent,"
-        " x402Version 2), and costs nothing. Then call it again with the signed payment in"
+        "Buy prepaid credits by an x402 payment on Solana: 10 for 0.025 USD, 50 for 0.1125, 100 for"
+        " 0.2, 500 for 0.75. Call it without a payment to get the terms (an error with x402Version"
+        " 2 and accepts; costs nothing), then again with the signed payment in"
         " _meta['x402/payment']. Choose an idempotency_key, hard to guess, and REUSE THE SAME KEY"
-        " and the same payment on every retry: then nothing is paid twice, and a lost answer is"
-        " given again. The result holds the credit token, a secret that spends the credits; with a"
-        " credit token or an API key (trade:write) in the Authorization header they are added to"
-        " that token, or to the account of the key."
-        f" {FREE_ERRORS}",
+        " and payment on retry: a payment that was taken is answered again, not taken again. The"
+        " result holds the credit token, a secret; with a credential in the Authorization header"
+        f" (API key: scope trade:write) the credits are added to it. {FREE_ERRORS}",
     ),
 )
