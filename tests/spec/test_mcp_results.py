@@ -83,8 +83,8 @@ async def test_errors_conform_to_the_output_schema_of_their_tool(
         ({}, "get_token", {"mint": "nope"}, "INVALID_TOKEN_ADDRESS"),
         ({}, "get_balance", {}, "MISSING_TOKEN"),
         (bearer(empty), "get_token", {"mint": TRACKED}, "INSUFFICIENT_CREDITS"),
-        (bearer(empty), "get_token", {"mint": UNTRACKED}, "TOKEN_NOT_FOUND"),
-        ({}, "buy_credits", {"bundle": 11, "max_usd": 1}, "INVALID_REQUEST"),
+        (bearer(await shop.service.issue(1)), "get_token", {"mint": UNTRACKED}, "TOKEN_NOT_FOUND"),
+        ({}, "buy_credits", {"bundle": 11, "max_usd": 1}, "INVALID_BUNDLE"),
         ({}, "buy_credits", {"bundle": 10, "max_usd": 1}, "PAYMENT_REQUIRED"),
     ]
     for headers, name, arguments, code in calls:

@@ -36,7 +36,7 @@ async def test_unpaid_is_402_with_the_demand(shop: SellingApi) -> None:
     demand = demanded(response)
     assert demand["resource"]["url"] == f"{ORIGIN}{PATH}"
     assert demand["accepts"][0]["amount"] == "2500"
-    assert demand["error"] == response.json()["error"]["message"]
+    assert demand["error"] == "Payment required"
 
 
 async def test_paid_is_200_with_the_report(shop: SellingApi, world: World) -> None:
@@ -103,7 +103,7 @@ async def test_a_402_for_an_unknown_token_says_that_it_is_unknown(
     assert response.headers["x-token-status"] == status
     message = response.json()["error"]["message"]
     assert ". Paying would be pointless now: " in message
-    assert demanded(response)["error"] == message
+    assert message.endswith(f"PAYMENT-REQUIRED. {demanded(response)['error']}")
 
 
 @pytest.mark.parametrize(

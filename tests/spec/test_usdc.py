@@ -173,7 +173,7 @@ async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(wo
             (offer,) = told["accepts"]
             expected = {
                 "x402Version": 2,
-                "error": error["message"],
+                "error": "Payment required",
                 "resource": told["resource"] | {"url": f"{ORIGIN}{path}"},
                 "accepts": [
                     {
@@ -199,7 +199,8 @@ async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(wo
             assert b64decode(response.headers["payment-required"]).decode() == text
             assert "USDC" not in text + response.text
             assert USDC not in text + response.text
-            assert error["details"] == {
+            named = {"priceUsd", "accepts", "read", "buy"}
+            assert {name: error["details"][name] for name in named} == {
                 "priceUsd": f"{Decimal(atoms).scaleb(-6).normalize():f}",
                 "accepts": [
                     {

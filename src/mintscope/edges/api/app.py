@@ -64,6 +64,7 @@ CORS: Final = Cors(
     request_headers=[
         "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID",
         "PAYMENT-SIGNATURE",
+        "Access-Control-Expose-Headers",  # official x402 clients send it with their payment
     ],
     exposed=[
         "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
@@ -218,7 +219,7 @@ def _token_operation(v1: V1) -> Operation:
     # fmt: off
     return Operation(
         "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
-        "Price and indicators of a token", description=texts.REPORT,
+        "Price and indicators of a token, as of the newest block", description=texts.REPORT,
         refusals=OF_A_TOKEN, proofs=(*SPENDERS, ("x402",)), is_charged=True, is_conditional=True,
         query=wire.ReportQuery,
     )

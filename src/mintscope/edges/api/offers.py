@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import UNSET
 
 from mintscope.base.primitives import Mint
 from mintscope.core.checkout.merchant import Merchant
@@ -13,6 +14,7 @@ from mintscope.core.market.series.candles import WIDTHS
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.core.payments.books.orphans import SoldItem
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle
+from mintscope.core.payments.protocol.advert import Advert
 from mintscope.core.payments.protocol.requirement import Requirement, Resource, ResourceKind
 from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
 from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
@@ -75,8 +77,10 @@ def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
     yield SoldItem(TOKEN_KIND, 1)
 
 
-def how_to_pay(merchant: Merchant, order: Order, requirements: Sequence[Requirement]) -> HowToPay:
-    """Return what a 402 says in its body, for those who cannot read its header."""
+def how_to_pay(
+    merchant: Merchant, order: Order, requirements: Sequence[Requirement], advert: Advert | None
+) -> HowToPay:
+    """Return the details of a 402 body, for clients that cannot read its header."""
     accepts = [
         AcceptedAsset(
             asset=each.terms.asset,
@@ -93,4 +97,6 @@ def how_to_pay(merchant: Merchant, order: Order, requirements: Sequence[Requirem
         accepts=accepts,
         read=f"{merchant.origin}/llms.txt",
         buy=merchant.origin + bundle_resource(BUNDLES[0]),
+        description=UNSET if advert is None else advert.description,
+        extensions=UNSET if advert is None else {"bazaar": advert.bazaar},
     )

@@ -5,9 +5,10 @@ reports are kept; its bytes are put into the envelope as they are.
 """
 
 from functools import lru_cache
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import ErrorCode, ServiceError
 from mintscope.base.primitives import ADDRESS, SIGNATURE, UnixMs, about
@@ -75,6 +76,13 @@ class HowToPay(Wire):
             "Where credits are bought by POST.", "https://api.example/v1/credits/purchase?bundle=10"
         ),
     ]
+    description: Annotated[
+        str | UnsetType, about("What is sold.", "The state of one token now.")
+    ] = UNSET
+    extensions: Annotated[
+        dict[str, Any] | UnsetType,
+        about("For directories: `bazaar` of x402, how to ask and what is answered.", {}),
+    ] = UNSET
 
 
 class ErrorBody(Wire):

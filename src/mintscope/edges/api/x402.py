@@ -77,6 +77,7 @@ REPLAYED: Final[Header] = (b"idempotent-replayed", b"true")
 READY: Final[Header] = (b"x-token-status", b"ready")
 PAYMENT_REQUIRED_STATUS: Final = 402
 PENDING_RETRY_S: Final = 2
+UNPAID: Final = "Payment required"
 
 
 class ResourceServer:
@@ -251,7 +252,9 @@ class ResourceServer:
         if refused.is_ready:
             headers.append(READY)
         if option is not None and option.requirements and self._merchant is not None:
-            why = cause.reason if isinstance(cause, Refused) else str(error)
+            # The body has the general words: headers are short, for proxies.
+            words = str(error).removeprefix(unpaid).strip() or UNPAID
+            why = cause.reason if isinstance(cause, Refused) else words
             demand = encode_required(
                 *option.requirements,
                 origin=self._merchant.origin,
@@ -276,7 +279,8 @@ class ResourceServer:
             error = with_credits_only(error, option)
         if STATUS[error.code] == PAYMENT_REQUIRED_STATUS and self._merchant is not None:
             requirements = () if option is None else option.requirements
-            error.details = how_to_pay(self._merchant, order, requirements)
+            advert = self._adverts.find_whole(request.method, request.route)
+            error.details = how_to_pay(self._merchant, order, requirements, advert)
         return error
 
 

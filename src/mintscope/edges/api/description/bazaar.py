@@ -1,8 +1,8 @@
 """What a 402 says of what is sold, beside its price: `resource` and `extensions.bazaar` of x402.
 
-It is short, for proxies: nginx takes 4 KiB for all headers of an answer, and as clients send it
-back with their payment, 8 KiB for those of a request.  An answer that is too long to be shown is
-shown by an excerpt.
+The header has how to ask, in few words, for proxies: nginx takes 4 KiB for all headers of an
+answer, and as clients send it back with their payment, 8 KiB for those of a request.  The body and
+`/.well-known/x402` have the answer too, by an excerpt if it is long.
 
 Source    x402 v2, specs/extensions/bazaar.md
 """
@@ -26,7 +26,6 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import AnyResponse
 
 EXTENSION_BYTES_MAX: Final = 1_200
-SENTENCES_LENGTH_MAX: Final = 280
 WHOLE: Final = 1_000
 WIDTHS: Final = (WHOLE, 2, 1, 0)  # fields of an object that an excerpt shows
 DEPTHS: Final = (3, 2, 1, 0)
@@ -38,20 +37,27 @@ class Adverts:
 
     def __init__(self) -> None:
         self._by_route: dict[tuple[str, str], Advert] = {}
+        self._whole_by_route: dict[tuple[str, str], Advert] = {}
 
     def add(self, operations: Sequence[Operation], identity: Identity) -> None:
         """Write the adverts of those of *operations* that can be paid for."""
         for each in operations:
             if each.is_payable:
-                self._by_route[each.method, each.path] = advert_of(each, identity)
+                whole = advert_of(each, identity)
+                self._whole_by_route[each.method, each.path] = whole
+                self._by_route[each.method, each.path] = _short_advert(whole, each.summary)
+
+    def find_whole(self, method: str, path: str) -> Advert | None:
+        """Return the advert of a route with what is answered, None if it cannot be paid for."""
+        return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
-        """Return the advert of a route, None where it cannot be paid for."""
+        """Return what the header has of the advert of a route, None if it cannot be paid for."""
         return self._by_route.get((method, path))
 
 
 def advert_of(operation: Operation, identity: Identity) -> Advert:
-    """Return what a 402 says of *operation*."""
+    """Return the advert of *operation*, with an excerpt of what is answered."""
     return Advert(
         description=_first_sentences(operation.description or operation.summary),
         service_name=identity.name,
@@ -65,10 +71,26 @@ async def _nowhere(_request: Request) -> AnyResponse:
     raise AssertionError("expected a description to be read, not called")
 
 
+def _short_advert(whole: Advert, summary: str) -> Advert:
+    """Return *whole* without what is answered, described by *summary*."""
+    info, schema = whole.bazaar["info"]["input"], whole.bazaar["schema"]["properties"]["input"]
+    if "queryParams" in info:
+        required = schema["properties"]["queryParams"]["required"]
+        asked = {name: info["queryParams"][name] for name in required}
+        info = info | {"queryParams": asked}
+    places = {name: {"type": "object"} for name in ("pathParams", "queryParams") if name in info}
+    shown = {**schema, "properties": schema["properties"] | places}
+    bazaar = whole.bazaar | {
+        "info": {"input": info},
+        "schema": {"type": "object", "properties": {"input": shown}, "required": ["input"]},
+    }
+    return msgspec.structs.replace(whole, description=summary, bazaar=bazaar)
+
+
 def _first_sentences(text: str) -> str:
-    """Return as many sentences of *text* as fit, the first in any case."""
+    """Return as many sentences of *text* as a description may have, the first in any case."""
     sentences = text.split(". ")
-    while len(sentences) > 1 and len(". ".join(sentences)) > SENTENCES_LENGTH_MAX:
+    while len(sentences) > 1 and len(". ".join(sentences)) > DESCRIPTION_LENGTH_MAX:
         sentences.pop()
     return ". ".join(sentences).rstrip(".")[: DESCRIPTION_LENGTH_MAX - 1] + "."
 

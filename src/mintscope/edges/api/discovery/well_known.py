@@ -66,7 +66,7 @@ def write_x402(
 
 
 def _endpoint(operation: Operation, url: str, adverts: Adverts) -> dict[str, Any]:
-    advert = adverts.find(operation.method, operation.path)
+    advert = adverts.find_whole(operation.method, operation.path)
     return {
         "method": operation.method,
         "url": url,

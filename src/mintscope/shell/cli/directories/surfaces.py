@@ -193,7 +193,7 @@ def _demand(visitor: Visitor) -> Iterator[Finding]:
 def _terms(visitor: Visitor, path: str, terms: Mapping[str, Any]) -> Iterator[Finding]:
     """Look at the terms of a payment, and at what they say of what is sold."""
     if terms.get("x402Version") != 2 or not terms.get("accepts"):  # noqa: PLR2004 - of x402
-        fix = "let the proxy pass headers of 4 KiB: PAYMENT-REQUIRED is one"
+        fix = "let the proxy pass headers of 3.5 KB: PAYMENT-REQUIRED is one"
         yield _wrong(f"the 402 of {path} has no PAYMENT-REQUIRED of x402 version 2", fix)
         return
     networks = {str(each.get("network")) for each in terms["accepts"]}
