@@ -2,6 +2,8 @@
 
 from mintscope.base import errors
 from mintscope.edges.api.failures import STATUS
+from support.fakes.reports import TRACKED
+from support.scenes.service import Service, bearer, credit_token
 
 
 def test_every_code_has_a_status() -> None:
@@ -27,3 +29,15 @@ def test_the_statuses_are_those_of_the_specification() -> None:
     }
 
     assert {code: STATUS[errors.ErrorCode(code)] for code in specified} == specified
+
+
+async def test_a_401_says_how_to_authenticate(service: Service) -> None:
+    missing = await service.client.get("/v1/credits/balance")
+    invalid = await service.client.get("/v1/credits/balance", headers=bearer(credit_token(9)))
+    of_a_token = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(credit_token(9)))
+
+    assert [each.status_code for each in (missing, invalid, of_a_token)] == [401] * 3
+    challenge = 'Bearer realm="mintscope"'
+    assert missing.headers["www-authenticate"] == challenge
+    for answer in (invalid, of_a_token):
+        assert answer.headers["www-authenticate"] == f'{challenge}, error="invalid_token"'

@@ -274,3 +274,4 @@ async def test_a_browser_may_read_what_it_needs(shop: SellingApi) -> None:
     assert {"PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "Idempotency-Key"} <= exposed
     assert "PAYMENT-SIGNATURE" in preflight.headers["access-control-allow-headers"]
     assert "Idempotency-Key" in preflight.headers["access-control-allow-headers"]
+    assert "Access-Control-Expose-Headers" in preflight.headers["access-control-allow-headers"]

@@ -70,7 +70,7 @@ CORS: Final = Cors(
         "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
         "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id",
         "Idempotency-Key", "X-Credits-Remaining", "X-Data-Slot", "X-Data-Age-Ms", "X-Data-Status",
-        "X-Token-Status", "ETag", "Idempotent-Replayed",
+        "X-Token-Status", "ETag", "Idempotent-Replayed", "WWW-Authenticate",
     ],
 )  # fmt: skip
 

@@ -67,6 +67,8 @@ CODES: Final = {
         ErrorCode.PAYMENT_PENDING, ErrorCode.PAYMENT_UNAVAILABLE,
     ),
 }  # fmt: skip
+UNAUTHORIZED: Final = 401
+CHALLENGE: Final = b'Bearer realm="mintscope"'
 STATUS: Final = {code: status for status, codes in CODES.items() for code in codes}
 
 
@@ -166,9 +168,17 @@ class ErrorWriter:
         if isinstance(error, RateLimited):
             headers.append((b"retry-after", b"%d" % error.retry_after_s))
         headers += _wait(error)
+        if STATUS[error.code] == UNAUTHORIZED:
+            headers.append(_challenge(error))
         if error_format.hides_code:
             headers.append((b"x-error-code", error.code.encode()))
         return Response(STATUS[error.code], body, tuple(headers))
+
+
+def _challenge(error: ServiceError) -> Header:
+    """Return how to authenticate.  Source: RFC 9110 section 11.6.1, RFC 6750 section 3"""
+    is_presented = error.code is ErrorCode.INVALID_TOKEN
+    return (b"www-authenticate", CHALLENGE + (b', error="invalid_token"' if is_presented else b""))
 
 
 def write_refusal(

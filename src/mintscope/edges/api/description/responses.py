@@ -12,7 +12,7 @@ from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.edges.api.description.operation import EVENTS_TYPE, JSON_TYPE, Operation
 from mintscope.edges.api.description.remedies import REMEDIES
 from mintscope.edges.api.description.schemas import Examples, Schema
-from mintscope.edges.api.failures import ENVELOPE, STATUS
+from mintscope.edges.api.failures import CODES, ENVELOPE, STATUS, UNAUTHORIZED
 from mintscope.edges.api.wire import (
     EXAMPLE_WALLET,
     AcceptedAsset,
@@ -44,11 +44,13 @@ CREDIT_HEADERS: Final = {
 ETAG: Final = {"ETag": "Names what is said; send it back as If-None-Match."}
 CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}
 WAIT_HEADERS: Final = {"Retry-After": "Seconds to wait."}
+CHALLENGE_HEADERS: Final = {"WWW-Authenticate": "How to authenticate: Bearer."}
 REFUSAL_HEADERS: Final = {
     ErrorCode.PAYMENT_REQUIRED: {
         "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price."
     },
     ErrorCode.PAYMENT_FAILED: PAYMENT_HEADERS,
+    **{code: CHALLENGE_HEADERS for code in CODES[UNAUTHORIZED]},
     ErrorCode.PAYMENT_PENDING: WAIT_HEADERS
     | {
         "Idempotency-Key": "With PAYMENT_PENDING, once, if none was sent:"
