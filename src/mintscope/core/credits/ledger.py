@@ -70,7 +70,9 @@ class CreditLedger(Protocol):
         """Open the account of *token* with a grant of *credit_count* (>= 1)."""
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*, None where there is none.
+        """Return the account of the credit token *bearer*, None if there is none.
+
+        A credit token that was rotated has none any more.
 
         Any text may be asked for: malformed, mistyped and unknown ones go the
         same way, in the same time.

@@ -176,7 +176,7 @@ class ErrorWriter:
 
 
 def _challenge(error: ServiceError) -> Header:
-    """Return how to authenticate.  Source: RFC 9110 section 11.6.1, RFC 6750 section 3"""
+    """Return how to authenticate.  Source: RFC 9110 section 11.6.1, RFC 6750 section 3."""
     is_presented = error.code is ErrorCode.INVALID_TOKEN
     return (b"www-authenticate", CHALLENGE + (b', error="invalid_token"' if is_presented else b""))
 

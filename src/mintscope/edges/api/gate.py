@@ -26,7 +26,10 @@ NOT_A_BEARER: Final = (
 NO_BEARER: Final = (
     "expected an Authorization header: Bearer svc_credit_<64 hex>, or an API key, svc_live_<80 hex>"
 )
-NOT_ISSUED: Final = "expected a credit token, svc_credit_<64 hex>, that this service has issued"
+NOT_ISSUED: Final = (
+    "expected a credit token, svc_credit_<64 hex>, that this service has issued and that was not"
+    " rotated"
+)
 ONLY_CREDIT_TOKENS: Final = (
     "expected a credit token, svc_credit_<64 hex>; what an API key (svc_live_) spends is in the"
     " account of its user, whence POST /v1/account/credits/withdraw moves it to a credit token"

@@ -74,16 +74,19 @@ class GroupCreditLedger:
         return await self._group.run(lambda: self._issue(token, credit_count, note))
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; it is remembered, for it stays."""
-        digest = sha256(bearer.encode()).digest()  # a third of the keyed hash's time
-        account = self._known.get(digest)
+        """Return the account of the credit token *bearer*; it is remembered for `recall`.
+
+        The store is asked each time: another process may have rotated the token.
+        """
+        with self._unavailable():
+            account = await self._reading.run(lambda book: book.find(bearer))
+        digest = sha256(bearer.encode()).digest()
         if account is None:
-            with self._unavailable():
-                account = await self._reading.run(lambda book: book.find(bearer))
-            if account is not None:
-                if len(self._known) >= KNOWN_MAX:
-                    self._known.clear()
-                self._known[digest] = account
+            self._known.pop(digest, None)
+            return None
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[digest] = account
         return account
 
     async def root(self, account: CreditAccount) -> CreditAccount:

@@ -21,6 +21,7 @@ from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import (
     BadRequest,
     InvalidProof,
+    InvalidToken,
     MissingToken,
     NothingToRotate,
     PaymentUnavailable,
@@ -42,7 +43,7 @@ from mintscope.core.payments.adopter import NotAdopted
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
 from mintscope.core.payments.settlement import ChainUnavailable
-from mintscope.edges.api.gate import Gate
+from mintscope.edges.api.gate import NOT_ISSUED, Gate
 from mintscope.edges.api.refusals import NO_SALES
 from mintscope.edges.api.wire import (
     Challenge,
@@ -78,7 +79,6 @@ NOT_LOOKED: Final = (
     "This purchase is not known here, and the chain does not say yet what became of it: ask again"
     " in a moment."
 )
-ROTATED: Final = "This credit token was rotated before; its credits are on its new credit token."
 NO_CREDITS: Final = "expected a credit token that has credits; this one has none"
 NOT_THEIRS: Final = (
     "expected credits that purchases of this wallet brought; there are none left that the holder"
@@ -118,14 +118,14 @@ class RotateRoutes:
         merchant = self._expect_merchant()
         key, body = idempotency_key(request), await request.body()
         if caller.bearer is not None:
-            account = self.gate.credit_token(caller)
             if body:
                 raise BadRequest(TWO_PROOFS)
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
             async with self._turn:
+                # First what was answered before: a token that was rotated is no credential.
                 rotated = await self._find(tokens) or await self._rotate(
-                    request, merchant, account, tokens[0]
+                    request, merchant, self.gate.credit_token(caller), tokens[0]
                 )
         elif body:
             proof = _read(request, body, Proof)
@@ -189,12 +189,17 @@ class RotateRoutes:
     async def _rotate(
         self, request: Request, merchant: Merchant, holder: CreditAccount, token: CreditToken
     ) -> Rotated:
-        """Move all credits of *holder*.  Raises RateLimited and NothingToRotate."""
+        """Move all credits of *holder*.
+
+        Raises RateLimited, NothingToRotate, and InvalidToken if it was rotated meanwhile.
+        """
         await self.rate_limit.pass_through(request, await self.ledger.root(holder))
         digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
         moved = await merchant.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
+        if moved is RotationDenied.ROTATED:
+            raise InvalidToken(NOT_ISSUED)
         if isinstance(moved, RotationDenied):
-            raise NothingToRotate(ROTATED if moved is RotationDenied.ROTATED else NO_CREDITS)
+            raise NothingToRotate(NO_CREDITS)
         return Rotated(token=token, credits=moved)
 
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:

@@ -50,7 +50,7 @@ REFUSAL_HEADERS: Final = {
         "PAYMENT-REQUIRED": "x402: what to pay, to whom; absent while there is no price."
     },
     ErrorCode.PAYMENT_FAILED: PAYMENT_HEADERS,
-    **{code: CHALLENGE_HEADERS for code in CODES[UNAUTHORIZED]},
+    **dict.fromkeys(CODES[UNAUTHORIZED], CHALLENGE_HEADERS),
     ErrorCode.PAYMENT_PENDING: WAIT_HEADERS
     | {
         "Idempotency-Key": "With PAYMENT_PENDING, once, if none was sent:"

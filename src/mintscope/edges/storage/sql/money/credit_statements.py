@@ -28,7 +28,10 @@ RETURNING id
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
 # What is taken next must still be there.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
-FIND: Final = "SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL"
+# A credit token that was rotated has a successor: it is good for nothing any more.
+FIND: Final = """
+SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND successor IS NULL
+"""
 ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 
 SUMMARY: Final = """
