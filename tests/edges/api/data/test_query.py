@@ -51,6 +51,10 @@ def test_fields_are_read_by_their_types() -> None:
     assert asked("") == Asked()
 
 
+def test_a_list_is_one_field_or_several() -> None:
+    assert asked("names=rsi&limit=5&names=atr,ema9").names == ["rsi", "atr", "ema9"]
+
+
 @pytest.mark.parametrize(
     ("query", "told"),
     [
@@ -62,7 +66,7 @@ def test_fields_are_read_by_their_types() -> None:
         ("tf=1h", "tf: expected one of h1, m1; was '1h'"),
         ("sorts=age,aeg", "sorts[1]: expected one of age, price; was 'aeg'"),
         ("tf=" + "x" * 99, f"tf: expected one of h1, m1; was '{'x' * 49}"),
-        ("names=a,b,c,d", "names: expected `array` of length <= 3"),
+        ("names=a,b&names=c,d", "names: expected `array` of length <= 3"),
         ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
     ],
 )

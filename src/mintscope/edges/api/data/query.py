@@ -1,7 +1,8 @@
 """The fields of a query: a struct says what they are, for the reader and for OpenAPI alike.
 
 Each field carries its description and its range (`Annotated[int, msgspec.Meta(...)]`); a list is
-one field whose values are separated by commas.
+one field whose values are separated by commas, or several of the same name: clients that are
+generated from OpenAPI send either.
 """
 
 import re
@@ -28,13 +29,18 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
     """
     names, lists = _names(shape)
     values: dict[str, str | list[str]] = {}
+    lists_read: dict[str, list[str]] = {}
     for name, text in _fields(request):
         if name not in names:
             known = ", ".join(sorted(names)) or "none"
             raise BadRequest(f"expected the query fields {known}; was {name[:50]!r}")
-        if name in values:
+        if name in lists:
+            lists_read.setdefault(name, []).extend(text.split(","))
+        elif name in values:
             raise BadRequest(f"{name}: expected once; was there several times")
-        values[name] = text.split(",") if name in lists else text
+        else:
+            values[name] = text
+    values |= lists_read
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as cause:
