@@ -180,6 +180,7 @@ async def test_each_started_minute_costs_a_credit_for_each_mint(streaming: Strea
 
     assert end.name == "end"
     assert end.data["reason"] == "insufficient_credits"
+    assert end.data["message"] == "Too few credits are left for another minute of the stream."
     assert end.data["creditsReturned"] == 0
     assert await service.left(token) == 1
 

@@ -25,6 +25,15 @@ REASONS: Final = {
     ErrorCode.INVALID_TOKEN: EndReason.CREDENTIAL_REFUSED,
     ErrorCode.INSUFFICIENT_SCOPE: EndReason.CREDENTIAL_REFUSED,
 }
+# The text of the refusal says that nothing was charged, which is true of the minute that did not
+# begin alone.
+MESSAGES: Final = {
+    EndReason.INSUFFICIENT_CREDITS: "Too few credits are left for another minute of the stream.",
+    EndReason.KEY_CAP_REACHED: "The cap of the API key allows no other minute of the stream.",
+    EndReason.CREDENTIAL_REFUSED: "The credential is not accepted any more.",
+    EndReason.UNAVAILABLE: "Another minute of the stream cannot be paid for now: connect again.",
+}
+RETRY_MS: Final = 2_000  # how long a browser waits before it comes back, unless `end` says more
 
 
 class PaidMinutes:
@@ -52,7 +61,7 @@ class PaidMinutes:
         minute = MinuteEvent(
             credits=self._paid.debit.credit_count, credits_remaining=self._paid.balance
         )
-        stream.say(encode_event(b"minute", msgspec.json.encode(minute)))
+        stream.say(encode_event(b"minute", msgspec.json.encode(minute), retry_ms=RETRY_MS))
 
     async def renew(self, stream: EventStream) -> None:
         """Pay for the next minute of *stream*, or end it."""
@@ -63,7 +72,8 @@ class PaidMinutes:
         try:
             paid = await self._take()
         except ServiceError as failure:
-            stream.close(REASONS.get(failure.code, EndReason.UNAVAILABLE), str(failure))
+            reason = REASONS.get(failure.code, EndReason.UNAVAILABLE)
+            stream.close(reason, MESSAGES[reason])
             return
         if stream.is_gone():
             self._owed = paid
