@@ -53,6 +53,7 @@ class PaidMinutes:
         self._paid: Debited | None = debited  # the minute under way
         self._owed: Debited | None = None
         self._is_noted = False  # of the minute under way
+        self._retry_ms: int | None = RETRY_MS  # sent once
 
     def begin(self, stream: EventStream) -> None:
         """Tell *stream* of the minute that was paid."""
@@ -61,7 +62,8 @@ class PaidMinutes:
         minute = MinuteEvent(
             credits=self._paid.debit.credit_count, credits_remaining=self._paid.balance
         )
-        stream.say(encode_event(b"minute", msgspec.json.encode(minute), retry_ms=RETRY_MS))
+        retry_ms, self._retry_ms = self._retry_ms, None
+        stream.say(encode_event(b"minute", msgspec.json.encode(minute), retry_ms=retry_ms))
 
     async def renew(self, stream: EventStream) -> None:
         """Pay for the next minute of *stream*, or end it."""
