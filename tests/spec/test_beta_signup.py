@@ -54,6 +54,16 @@ async def test_the_application_is_kept_as_sent_and_its_secret_only_as_a_hash(
         assert secret not in repr(service.accounts.rows(f"SELECT * FROM {table}"))
 
 
+async def test_an_application_may_ask_for_scopes(service: Service) -> None:
+    asked = ["trade:write", "groups:write", "trade:write"]
+    response = await service.client.post(SIGNUP_PATH, json=signup_body(scopes=asked))
+
+    assert response.status_code == 201
+    assert service.accounts.rows("SELECT asked_scopes, scopes FROM application") == [
+        ('["trade:write","groups:write"]', "[]")  # nothing is granted before it is decided
+    ]
+
+
 @pytest.mark.parametrize("user_type", ["trader", "provider", "both"])
 async def test_user_type_is_one_of_trader_provider_both(service: Service, user_type: str) -> None:
     response = await service.client.post(SIGNUP_PATH, json=signup_body(userType=user_type))
@@ -124,6 +134,9 @@ async def test_an_idempotency_key_that_could_be_guessed_is_refused(service: Serv
         ({"userType": None}, "userType", "expected a value; it is missing"),
         ({"userType": "admin"}, "userType", "expected one of trader, provider, both; was 'admin'"),
         ({"userType": ["trader"]}, "userType", "expected a string; was a list"),
+        ({"scopes": "trade:write"}, "scopes", "expected a list of scopes among trade:read"),
+        ({"scopes": ["trade:write", 1]}, "scopes", "expected a list of scopes among trade:read"),
+        ({"scopes": ["trade:all"]}, "scopes", "expected scopes among trade:read"),
         ({"motivation": None}, "motivation", "expected a value; it is missing"),
         ({"motivation": " \n"}, "motivation", "expected why access is wanted and what for"),
         (

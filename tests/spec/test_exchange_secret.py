@@ -58,6 +58,8 @@ async def test_api_key_returned_once(agent: Agent) -> None:
     assert isinstance(body["userId"], int)
     assert re.fullmatch("agent-[0-9a-f]+", body["username"])
     assert body["scopes"] == ["trade:read", "wallets:read", "signals:read", "groups:read"]
+    for scope in ("trade:write", "wallets:write", "signals:write", "groups:write"):
+        assert f"{scope} (" in body["message"]
     assert "cannot be shown again" in body["message"]
 
 

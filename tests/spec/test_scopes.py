@@ -80,7 +80,9 @@ async def test_403_insufficient_scope(service: Service) -> None:
     assert body["success"] is False
     assert body["error"] == {
         "code": "INSUFFICIENT_SCOPE",
-        "message": "expected an API key with the scope trade:write; this one lacks it",
+        "message": "expected an API key with the scope trade:write; this one lacks it. The owner"
+        " of the account makes a key that has it on the web site; an application asks for it in"
+        " `scopes`.",
     }
     assert body["meta"]["requestId"] == response.headers["x-request-id"]
 

@@ -223,7 +223,11 @@ class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
     """The API key is good, but not for this."""
 
     def __init__(self, *, scope: str) -> None:
-        super().__init__(f"expected an API key with the scope {scope}; this one lacks it")
+        super().__init__(
+            f"expected an API key with the scope {scope}; this one lacks it. The owner of the"
+            " account makes a key that has it on the web site; an application asks for it in"
+            " `scopes`."
+        )
 
 
 class KeyCapReached(ServiceError, code=ErrorCode.KEY_CAP_REACHED):

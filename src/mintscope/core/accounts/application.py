@@ -52,13 +52,17 @@ UNDECIDED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A signup whose every field has been checked."""
+    """A signup whose every field has been checked.
+
+    asked_scopes   what the key shall be allowed, beside what every key may read
+    """
 
     email: EmailAddress
     telegram: str | None
     twitter: str | None
     user_type: UserType
     motivation: str
+    asked_scopes: frozenset[Scope] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

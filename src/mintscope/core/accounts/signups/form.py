@@ -12,6 +12,7 @@ from mintscope.core.accounts.application import (
     UserType,
 )
 from mintscope.core.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
+from mintscope.core.accounts.keys.scope import Scope, UnknownScope, parse_scopes
 
 MISSING: Final = "expected a value; it is missing"
 SHOWN_MAX: Final = 50
@@ -33,6 +34,7 @@ def parse_form(fields: Mapping[str, object]) -> Form:
         twitter=reader.handle("twitter"),
         user_type=reader.user_type("userType"),
         motivation=reader.motivation("motivation"),
+        asked_scopes=reader.scopes("scopes"),
     )
     reader.expect_sound()
     return form
@@ -96,6 +98,20 @@ class FieldReader:
         elif any(_is_control(sign) for sign in text):
             self._refuse(name, "expected text; it holds control characters")
         return text
+
+    def scopes(self, name: str) -> frozenset[Scope]:
+        """Read an optional list of scopes."""
+        value = self._fields.get(name)
+        if value is None:
+            return frozenset()
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            self._refuse(name, f"expected a list of scopes among {', '.join(Scope)}")
+            return frozenset()
+        try:
+            return parse_scopes(each[:SHOWN_MAX] for each in value)
+        except UnknownScope as flaw:
+            self._refuse(name, str(flaw))
+            return frozenset()
 
     def _required(self, name: str) -> str | None:
         """Return the text of a field, None once it is refused."""

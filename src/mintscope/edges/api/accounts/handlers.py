@@ -1,5 +1,6 @@
 """The handlers under /api: how an agent comes to an API key; and /v1/me, where it shows it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +19,7 @@ from mintscope.base.errors import (
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import ApplicationState
 from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.scope import in_order
+from mintscope.core.accounts.keys.scope import AREAS, Scope, in_order
 from mintscope.core.accounts.signups.exchange import Exchanges, IssuedKey
 from mintscope.core.accounts.signups.form import FieldReader, parse_form
 from mintscope.core.accounts.signups.signups import Signups
@@ -124,7 +125,7 @@ class AccountRoutes:
             username=issued.username,
             key_hint=issued.line.hint,
             scopes=in_order(issued.line.scopes),
-            message=KEY_SHOWN,
+            message=KEY_SHOWN + _what_it_lacks(issued.line.scopes),
         )
         return _response(request, 200, answer)
 
@@ -180,3 +181,15 @@ def _response(request: Request, status: int, answer: Wire) -> Response:
 
 def _seconds(at: UnixMs | None) -> int | None:
     return None if at is None else at // 1000
+
+
+def _what_it_lacks(scopes: Collection[Scope]) -> str:
+    """Return what a key with *scopes* cannot do, and how it comes to do that."""
+    missing = [(f"{area.name}:write", area.write.rstrip(".")) for area in AREAS]
+    lacking = [f"{scope} ({does})" for scope, does in missing if Scope(scope) not in scopes]
+    if not lacking:
+        return ""
+    return (
+        f" It lacks the scopes {', '.join(lacking)}: the owner of the account makes a key that has"
+        " them on the web site, and an application may ask for them in `scopes`."
+    )

@@ -85,6 +85,15 @@ class BetaSignup(Wire, kw_only=True):
     twitter: Handle = None
     user_type: Annotated[UserType, about("What the applicant does here.")]
     motivation: Motivation
+    scopes: Annotated[
+        list[Scope],
+        about(
+            "What the key shall be allowed, beside reading: `trade:write` buys and deposits"
+            " credits, `signals:write` makes alerts, `groups:write` watchlists, `wallets:write`"
+            " links wallets.",
+            ["trade:write"],
+        ),
+    ] = []
 
 
 class BetaSignedUp(Wire, kw_only=True):

@@ -175,7 +175,7 @@ def _note(request: PageRequest, field: str) -> str:
 def _page(
     application: Application, request: PageRequest, errors: Mapping[str, str], *, decided_by: str
 ) -> Page:
-    is_admitted = application.state in ADMITTED
+    is_admitted, asked = application.state in ADMITTED, application.form.asked_scopes
     facts = {
         "application": application,
         "states": STATE_NAMES,
@@ -184,7 +184,8 @@ def _page(
         "is_undecided": application.state in UNDECIDED,
         "is_fresh": request.signed_in.is_fresh(request.now),
         "areas": AREAS,
-        "ticked": frozenset(request.form.texts("scope")),
+        "ticked": frozenset(request.form.texts("scope")) if errors else asked,
+        "asked": in_order(asked),
     }
     notes = {name: request.form.text(name) for name in ("approve-note", "reject-note", "told")}
     return Page("admin/application.html", facts, errors, notes)

@@ -15,6 +15,7 @@ RowT = TypeVar("RowT")
 NO_END: Final = "9223372036854775807"  # the greatest id
 DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "scopes": msgspec.json.decode,
+    "asked_scopes": msgspec.json.decode,
     "facts": msgspec.json.decode,
     "detail": msgspec.json.decode,
     "is_administrator": bool,
