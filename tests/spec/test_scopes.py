@@ -13,6 +13,8 @@ from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.app import OTHER
+from mintscope.edges.api.description.operation import API_KEY, Operation
+from mintscope.edges.api.discovery.well_known import example_target
 from mintscope.edges.api.failures import ENVELOPE, ErrorWriter
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.client_address import ClientAddresses
@@ -102,3 +104,25 @@ async def test_a_refusal_for_lack_of_scope_counts_against_the_key(service: Servi
         answers = [await client.get("/v1/trade:write", headers=bearer(key)) for _ in range(21)]
 
     assert [answer.status_code for answer in answers] == [403] * 20 + [429]
+
+
+async def test_each_description_names_the_scope_that_a_403_names(service: Service) -> None:
+    key = await Agent(service).key()  # it reads, and no more
+    assert isinstance(service.app, HttpApplication)
+    operations = [route for route in service.app.router if isinstance(route, Operation)]
+    taking = [each for each in operations if any(API_KEY in proof for proof in each.proofs)]
+    paths = (await service.client.get("/openapi.json")).json()["paths"]
+
+    assert {each.path for each in taking if each.scope is None} == {"/v1/me"}
+    for each in taking:
+        if each.scope is None or each.is_payable:
+            continue
+        described = paths[each.path][each.method.lower()]["description"]
+        assert described.endswith(f"An API key needs the scope {each.scope}.")
+        service.clock.advance(60_000)
+        answer = await service.client.request(
+            each.method, example_target(each), headers=bearer(key), json={}
+        )
+        is_lacking = answer.status_code == 403
+        assert is_lacking is each.scope.is_write, (each.path, answer.text)
+        assert not is_lacking or f"the scope {each.scope};" in answer.text

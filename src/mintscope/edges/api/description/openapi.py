@@ -11,6 +11,7 @@ from mintscope.base.primitives import ADDRESS
 from mintscope.base.solana import WSOL
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.operation import (
+    API_KEY,
     EVENTS_TYPE,
     TAGS,
     X402,
@@ -27,7 +28,6 @@ from mintscope.edges.api.description.responses import (
 from mintscope.edges.api.description.schemas import Examples, Schema, schemas_of
 from mintscope.edges.api.wire import EXAMPLE_WALLET, Meta
 
-API_KEY: Final = "apiKey"
 PROOFS: Final = {
     API_KEY: {
         "type": "http",
@@ -141,7 +141,7 @@ def _describe(
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
         "summary": operation.summary,
-        "description": operation.description or operation.summary,
+        "description": operation.text,
         "operationId": operation.name,
         "tags": [operation.tag],
         "security": _security(operation),

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mintscope.base.errors import ErrorCode
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.updates.server_sent import CONTENT_TYPE
 from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat
@@ -74,6 +75,21 @@ TAGS: Final = (
 )
 
 
+API_KEY: Final = "apiKey"
+# Areas of scopes, by the beginning of a path: the first that fits.
+AREAS: Final = (
+    ("/v1/account/wallets", "wallets"),
+    ("/v1/account/payments", "wallets"),
+    ("/v1/account", "trade"),
+    ("/v1/groups", "groups"),
+    ("/v1/signals", "signals"),
+    ("/v1/credits", "trade"),
+    ("/v1/token", "trade"),
+    ("/v1/stream", "trade"),
+)
+READ_BY_POST: Final = frozenset({"/v1/tokens/batch"})
+
+
 @dataclass(frozen=True, slots=True)
 class Operation(Route):
     """A route of the API, and what programs are told of it.
@@ -135,6 +151,21 @@ class Operation(Route):
             return f"{least} to {most} USD"
         usd = f" or {least} USD" if self.is_payable else ""
         return f"one credit{usd} {self.unit}".strip()
+
+    @property
+    def scope(self) -> Scope | None:
+        """What an API key needs for it; None if it takes none, or any."""
+        area = next((area for start, area in AREAS if self.path.startswith(start)), None)
+        if area is None or not any(API_KEY in proof for proof in self.proofs):
+            return None
+        is_read = self.method == "GET" or self.path in READ_BY_POST
+        return Scope(f"{area}:{'read' if is_read else 'write'}")
+
+    @property
+    def text(self) -> str:
+        """What it is for, in sentences, with the scope that it needs."""
+        told = self.description or self.summary
+        return told if self.scope is None else f"{told} An API key needs the scope {self.scope}."
 
     @property
     def tag(self) -> str:

@@ -222,7 +222,7 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
 
 def _line(operation: Operation) -> str:
     """Return all that a request needs, and what it is for."""
-    told = operation.description or operation.summary
+    told = operation.text
     return (
         f"- `{operation.method} {_address(operation)}` ({operation.cost}): {told}{_body(operation)}"
     )
