@@ -37,6 +37,7 @@ READ: Final = {"mint": WSOL}
 CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "search_tokens": {"query": "", "limit": 2},
     "get_token": READ,
+    "try_token": READ,
     "get_candles": READ | {"tf": "m1", "limit": 10},
     "get_indicators": READ | {"tf": "m1", "names": ["rsi", "macd"], "limit": 10},
     "get_swaps": READ | {"limit": 10},
@@ -132,7 +133,9 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
 def is_paid_for(name: str, result: CallToolResult) -> bool:
     """Say whether a credit is due: a page with nothing in it is free."""
     tables = [each for each in told_by(result)["data"].values() if "rows" in each]
-    return name not in {"get_balance", "search_tokens"} and all(each["rows"] for each in tables)
+    return name not in {"get_balance", "search_tokens", "try_token"} and all(
+        each["rows"] for each in tables
+    )
 
 
 def told_by(result: CallToolResult) -> dict[str, Any]:

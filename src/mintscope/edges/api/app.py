@@ -19,6 +19,8 @@ from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.data.batch import batch_operation
 from mintscope.edges.api.data.series.routes import series_operations
+from mintscope.edges.api.data.trial import PATH as TRIAL_PATH
+from mintscope.edges.api.data.trial import TrialBounds, TrialRoute
 from mintscope.edges.api.description import texts
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.description.identity import Identity
@@ -57,6 +59,7 @@ HEALTH: Final = Limit(name="health", count=120, window_s=60)
 PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
 OTHER: Final = Limit(name="other", count=600, window_s=60)
 ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
+REPORT_PATH: Final = "/v1/token/{tokenAddress}"
 DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # where it is not said where clients reach it
 CORS: Final = Cors(
     paths=["/v1/", "/client/", *DESCRIPTIONS],
@@ -83,6 +86,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     limits: AddressLimits,
     clock: Clock,
     public_limit: Limit = PUBLIC,
+    trial: TrialBounds | None = None,
     health_limit: Limit = HEALTH,
     other_limit: Limit = OTHER,
     rotation_limit: Limit = ROTATIONS,
@@ -100,6 +104,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     """Return the API.
 
     checks     what /v1/health and /readyz ask
+    trial      what is given away; None: nothing is
     limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
@@ -132,6 +137,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     health = _health(checks, health_limit, limits, clock, coverage)
     operations = [
         _token_operation(v1),
+        *_trial_operations(v1, trial, public_limit, limits),
         batch_operation(v1),
         *_sale_operations(sales),
         *_balance_operations(v1, sales),
@@ -147,6 +153,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         operations += token_operations(lists, limits=limits, clock=clock)
     identity = identity or Identity(origin=DEFAULT_ORIGIN)
     adverts.add(operations, identity)
+    if trial is not None:
+        adverts.give_away(REPORT_PATH, TRIAL_PATH)
     terms = () if merchant is None else [each.terms for each in merchant.payment_tokens]
     surfaces = Surfaces(
         operations, identity=identity, adverts=adverts, terms=terms, clock=clock, other=other_paths
@@ -218,12 +226,21 @@ def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenExpress | N
 def _token_operation(v1: V1) -> Operation:
     # fmt: off
     return Operation(
-        "GET", "/v1/token/{tokenAddress}", v1.get_token, TokenReport,
+        "GET", REPORT_PATH, v1.get_token, TokenReport,
         "Price and indicators of a token, as of the newest block", description=texts.REPORT,
         refusals=OF_A_TOKEN, proofs=(*SPENDERS, ("x402",)), is_charged=True, is_conditional=True,
         query=wire.ReportQuery,
     )
     # fmt: on
+
+
+def _trial_operations(
+    v1: V1, trial: TrialBounds | None, limit: Limit, limits: AddressLimits
+) -> list[Operation]:
+    if trial is None:
+        return []
+    route = TrialRoute(v1, trial, requests=limits.of(limit), limits=limits.limits)
+    return [route.operation()]
 
 
 def _sale_operations(sales: CreditRoutes) -> list[Operation]:

@@ -78,9 +78,17 @@ def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
 
 
 def how_to_pay(
-    merchant: Merchant, order: Order, requirements: Sequence[Requirement], advert: Advert | None
+    merchant: Merchant,
+    order: Order,
+    requirements: Sequence[Requirement],
+    advert: Advert | None,
+    *,
+    trial: str | None = None,
 ) -> HowToPay:
-    """Return the details of a 402 body, for clients that cannot read its header."""
+    """Return the details of a 402 body, for clients that cannot read its header.
+
+    trial   the path of the same for free, None if there is none
+    """
     accepts = [
         AcceptedAsset(
             asset=each.terms.asset,
@@ -97,6 +105,7 @@ def how_to_pay(
         accepts=accepts,
         read=f"{merchant.origin}/llms.txt",
         buy=merchant.origin + bundle_resource(BUNDLES[0]),
+        trial=UNSET if trial is None else merchant.origin + trial,
         description=UNSET if advert is None else advert.description,
         extensions=UNSET if advert is None else {"bazaar": advert.bazaar},
     )

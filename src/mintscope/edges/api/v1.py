@@ -128,14 +128,22 @@ class V1:
 
     async def _read(self, request: Request, mint: Mint, kind: ReportKind) -> Delivered:
         """Return a report that may be sold, or say why there is none."""
+        report = await self.read_fresh(request, mint, kind)
+        request.expect_client()
+        return Delivered(report)
+
+    async def read_fresh(self, request: Request, mint: Mint, kind: ReportKind) -> ReadReport:
+        """Return a report that is fresh enough to be sold.
+
+        Raises a ServiceError that says why there is none, with a header that says it too.
+        """
         try:
             report = await self.reports.read(mint, kind)
             self.freshness.expect(report)
         except ServiceError as failure:
             request.response_headers.append(token_status(failure))
             raise
-        request.expect_client()
-        return Delivered(report)
+        return report
 
     def _response(self, request: Request, report: ReadReport) -> Response:
         request.response_headers += self._headers(report)

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from mintscope.base.errors import ErrorCode, ServiceError
 from mintscope.base.primitives import ADDRESS, SIGNATURE, UnixMs, about
-from mintscope.base.solana import USDC
+from mintscope.base.solana import USDC, WSOL
 from mintscope.base.time import iso_time_ms
 from mintscope.core.market.coverage import (
     MISSED_NAMED,
@@ -76,6 +76,12 @@ class HowToPay(Wire):
             "Where credits are bought by POST.", "https://api.example/v1/credits/purchase?bundle=10"
         ),
     ]
+    trial: Annotated[
+        str | UnsetType,
+        about(
+            "The same report for free, some times a day.", f"https://api.example/v1/trial/{WSOL}"
+        ),
+    ] = UNSET
     description: Annotated[
         str | UnsetType, about("What is sold.", "The state of one token now.")
     ] = UNSET

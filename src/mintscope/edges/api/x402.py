@@ -280,7 +280,8 @@ class ResourceServer:
         if STATUS[error.code] == PAYMENT_REQUIRED_STATUS and self._merchant is not None:
             requirements = () if option is None else option.requirements
             advert = self._adverts.find_whole(request.method, request.route)
-            error.details = how_to_pay(self._merchant, order, requirements, advert)
+            trial = self._adverts.trial(request.route, request.path_params)
+            error.details = how_to_pay(self._merchant, order, requirements, advert, trial=trial)
         return error
 
 

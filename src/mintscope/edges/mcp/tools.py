@@ -110,6 +110,16 @@ TOOLS: Final = (
         MINT,
     ),
     Tool(
+        "try_token",
+        "Price and indicators of a token, for free",
+        "GET",
+        "/v1/trial/{tokenAddress}",
+        ToolCost.NOTHING,
+        "The same report as get_token, free of charge, some times a day and client address; then"
+        f" RATE_LIMITED. Free. {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
         "get_candles",
         "Candles of a token",
         "GET",

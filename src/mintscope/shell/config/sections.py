@@ -77,6 +77,9 @@ class ApiConfig(Section):
     """Requests to /v1/health a client may make in a window."""
     health_limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     """Length of that window."""
+    trial_reports_per_day: int = Field(default=10, ge=0, le=1_000_000)
+    """Reports that GET /v1/trial/{tokenAddress} gives a client address in 24 hours for free. They
+    count among `web.free_views_per_day`, too. 0: the path is 404."""
     other_limit_requests: values.Count = 600
     """Requests to everything without a limit of its own, as pages, that a client address may make
     in a window."""

@@ -22,6 +22,7 @@ from mintscope.core.market.series.store import SeriesReader
 from mintscope.core.market.store import MarketReader
 from mintscope.edges.api.app import DEFAULT_ORIGIN, HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
 from mintscope.edges.api.check import Check
+from mintscope.edges.api.data.trial import TrialBounds
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.discovery.guide import MCP
 from mintscope.edges.api.health import ReadCoverage, no_coverage
@@ -227,6 +228,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         health_limit=_limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
         other_limit=other_limit(api),
         rotation_limit=_limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
+        trial=_trial(config),
         freshness=Freshness(
             degraded_after_s=api.degraded_after_s,
             stale_after_s=api.stale_after_s,
@@ -242,6 +244,12 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         other_paths=(MCP,) if config.mcp.enabled else (),
         coverage=coverage,
     )
+
+
+def _trial(config: Config) -> TrialBounds | None:
+    """Return what is given away, None if nothing is."""
+    per_day = config.api.trial_reports_per_day
+    return TrialBounds(per_day, config.web.free_views_per_day) if per_day else None
 
 
 def _identity(config: Config, merchant: Merchant | None) -> Identity:

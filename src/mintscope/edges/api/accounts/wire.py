@@ -93,7 +93,7 @@ class BetaSignup(Wire, kw_only=True):
             " links wallets.",
             ["trade:write"],
         ),
-    ] = []
+    ] = msgspec.field(default_factory=list)
 
 
 class BetaSignedUp(Wire, kw_only=True):

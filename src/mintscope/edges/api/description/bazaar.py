@@ -38,6 +38,7 @@ class Adverts:
     def __init__(self) -> None:
         self._by_route: dict[tuple[str, str], Advert] = {}
         self._whole_by_route: dict[tuple[str, str], Advert] = {}
+        self._trials: dict[str, str] = {}
 
     def add(self, operations: Sequence[Operation], identity: Identity) -> None:
         """Write the adverts of those of *operations* that can be paid for."""
@@ -46,6 +47,15 @@ class Adverts:
                 whole = advert_of(each, identity)
                 self._whole_by_route[each.method, each.path] = whole
                 self._by_route[each.method, each.path] = _short_advert(whole, each.summary)
+
+    def give_away(self, path: str, trial: str) -> None:
+        """Note that the path *trial* gives for free what *path* sells; both are templates."""
+        self._trials[path] = trial
+
+    def trial(self, path: str, values: Mapping[str, str]) -> str | None:
+        """Return where what *path* sells is free, *values* in it; None if it is nowhere."""
+        trial = self._trials.get(path)
+        return None if trial is None else trial.format(**values)
 
     def find_whole(self, method: str, path: str) -> Advert | None:
         """Return the advert of a route with what is answered, None if it cannot be paid for."""

@@ -11,6 +11,11 @@ REPORT: Final = (
     " price is. An indicator is null below its candles. coverage is the part of trades that was"
     " read. partial=true returns young tokens."
 )
+TRIAL: Final = (
+    "Returns what GET /v1/token/{{tokenAddress}} sells, of now and whole, without a credential or a"
+    " payment: {per_day} reports a day and client address, views of token pages on the web site"
+    " among them. Errors are not counted."
+)
 BATCH: Final = (
     "Returns the reports of up to 50 tokens, each as GET /v1/token/{tokenAddress} gives it, or why"
     " there is none. Costs one credit for each report that is delivered, and nothing for the"

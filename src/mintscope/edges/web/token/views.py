@@ -7,12 +7,13 @@ where limits are, and so is the same in every process.
 from enum import Enum, auto
 from typing import Final
 
-from mintscope.base.limits import SITE_SHARES, Denied, Limit, Limiter, LimitKey, site_key, take_all
+from mintscope.base.limits import Denied, Limit, Limiter, take_all
 from mintscope.base.primitives import Mint
-from mintscope.base.time import DAY_S, MINUTE_S
+from mintscope.base.time import MINUTE_S
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.user import UserId
 from mintscope.core.credits.ledger import Spent
+from mintscope.edges.server.free_views import FreeViews
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.routes import PageRequest
 
@@ -36,12 +37,9 @@ class Views:
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
         self._accounts = accounts
-        per_day = market.free_views_per_day
-        day = Limit(name="free views", count=per_day, window_s=DAY_S)
-        of_site = Limit(name="free views of a site", count=SITE_SHARES * per_day, window_s=DAY_S)
         make = market.limits.limiter
         self._bought, self._taken = make(BOUGHT), make(TAKEN)
-        self._day, self._of_site = make(day), make(of_site)
+        self._free = FreeViews.of(market.free_views_per_day, make)
 
     async def admit(self, request: PageRequest, mint: Mint) -> Admission:
         """Admit *request* to the page of *mint*, by one of the free views if nothing else does."""
@@ -49,12 +47,8 @@ class Views:
         if admission is not Admission.NONE or self._market.free_views_per_day == 0:
             return admission
         address = request.browser.address
-        windows: list[tuple[Limiter, LimitKey]] = [
-            (self._of_site, site_key(address)),
-            (self._day, address),
-            (self._taken, f"{address} {mint}"),
-        ]
-        denied = await take_all(windows)
+        lasting = (self._taken, f"{address} {mint}")
+        denied = await take_all([*self._free.windows(address), lasting])
         return Admission.NONE if denied else Admission.ALLOWED
 
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:

@@ -1,0 +1,82 @@
+"""GET /v1/trial/{tokenAddress}: `the same body, trial_reports_per_day an address, then 429`."""
+
+from pathlib import Path
+from typing import Final
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.limits import MemoryLimits
+from mintscope.edges.server.free_views import FreeViews
+from mintscope.shell.config.sections import ApiConfig
+from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
+from support.scenes.payments.selling_api import ORIGIN, SellingApi
+from support.scenes.service import NOW, Service, bearer, running_service
+
+PATH: Final = f"/v1/trial/{TRACKED}"
+DAY_MS: Final = 86_400_000
+MINUTE_MS: Final = 60_000
+
+
+async def test_it_is_the_report_without_credential_or_payment(service: Service) -> None:
+    token = await service.issue(1)
+    sold = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(token))
+    given = await service.client.get(PATH)
+
+    assert given.status_code == 200
+    assert given.json()["data"] == sold.json()["data"]
+    for name in ("x-data-slot", "x-data-age-ms", "x-data-status"):
+        assert given.headers[name] == sold.headers[name]
+    assert given.headers["cache-control"] == "private, no-store"
+    assert "x-credits-remaining" not in given.headers
+
+
+async def test_ten_a_day_and_address_then_429_says_how_to_go_on(service: Service) -> None:
+    for _ in range(10):
+        assert (await service.client.get(PATH)).status_code == 200
+    refused = await service.client.get(PATH)
+
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "RATE_LIMITED"
+    told = refused.json()["error"]["message"]
+    assert "10 free reports" in told
+    assert "GET /v1/token/{tokenAddress}" in told
+    assert "POST /v1/credits/purchase" in told
+    assert int(refused.headers["retry-after"]) == DAY_MS // 1000
+    service.clock.advance(DAY_MS)
+    assert (await service.client.get(PATH)).status_code == 200
+
+
+async def test_errors_are_not_counted(service: Service) -> None:
+    for _ in range(15):
+        assert (await service.client.get(f"/v1/trial/{UNTRACKED}")).status_code == 404
+    young = await service.client.get(f"/v1/trial/{TOO_YOUNG}")
+    assert young.json()["error"]["code"] == "INSUFFICIENT_DATA"
+    assert (await service.client.get("/v1/trial/abc")).status_code == 400
+    service.clock.advance(MINUTE_MS)
+    answers = [await service.client.get(PATH) for _ in range(11)]
+    assert [answer.status_code for answer in answers] == [200] * 10 + [429]
+
+
+async def test_0_turns_it_off(tmp_path: Path) -> None:
+    async with running_service(tmp_path, api=ApiConfig(trial_reports_per_day=0)) as service:
+        assert (await service.client.get(PATH)).status_code == 404
+        paths = (await service.client.get("/openapi.json")).json()["paths"]
+    assert "/v1/trial/{tokenAddress}" not in paths
+
+
+async def test_a_402_for_a_report_names_it(shop: SellingApi) -> None:
+    unpaid = await shop.client.get(f"/v1/token/{TRACKED}")
+    assert unpaid.json()["error"]["details"]["trial"] == f"{ORIGIN}{PATH}"
+    for path in (f"/v1/token/{TRACKED}/candles?tf=m1", f"/v1/token/{TRACKED}/swaps"):
+        assert "trial" not in (await shop.client.get(path)).json()["error"]["details"]
+
+
+async def test_views_of_pages_and_trials_are_counted_together() -> None:
+    """A page's window of the same name is the same window."""
+    limits = MemoryLimits(ManualClock(NOW))
+    first, second = FreeViews.of(20, limits.limiter), FreeViews.of(20, limits.limiter)
+    assert first == second
+
+
+async def test_endpoint_1_stays_402(shop: SellingApi) -> None:
+    await shop.client.get(PATH)
+    assert (await shop.client.get(f"/v1/token/{TRACKED}")).status_code == 402
