@@ -1,5 +1,6 @@
 """Administration: for administrators alone, on the listener it is meant to be on."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.user import User
 from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.sections import WebConfig
@@ -108,6 +110,21 @@ async def test_a_decision_is_one_of_two_and_a_scope_one_that_is(
     assert other.status_code == unknown.status_code == 400
     assert "Expected the decision approve or reject; was 'maybe'." in words(other)
     assert "Mailbox not confirmed" in words(await administrator.open(path))
+
+
+async def test_the_review_ticks_the_scopes_that_were_asked_for(
+    site: Website, administrator: Person
+) -> None:
+    asked = await site.apply("agent@example.org", "To buy.", Scope.TRADE_WRITE)
+    path = f"/admin/applications/{asked}"
+    page = await administrator.open(path)
+
+    assert re.findall(r'value="(\w+:write)" checked', page.text) == ["trade:write"]
+    assert "Scopes asked for" in words(page)
+    # What the administrator has unticked stays so while the form is corrected.
+    again = await administrator.send(path, {"decision": "approve"})
+    assert "Tick this to approve an unconfirmed mailbox." in words(again)
+    assert "checked" not in again.text.partition("Also allow")[2].partition("</fieldset>")[0]
 
 
 async def test_an_application_says_what_it_says_as_text(

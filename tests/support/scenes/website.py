@@ -120,12 +120,14 @@ class Website:
         hasher.close()
         return ADMINISTRATOR
 
-    async def apply(self, email: str, motivation: str = "To trade by myself.") -> SignupId:
+    async def apply(
+        self, email: str, motivation: str = "To trade by myself.", *scopes: Scope
+    ) -> SignupId:
         """Apply as an agent; the address is not confirmed yet."""
-        return (await self.apply_for_key(email, motivation))[0]
+        return (await self.apply_for_key(email, motivation, *scopes))[0]
 
     async def apply_for_key(
-        self, email: str, motivation: str = "To trade."
+        self, email: str, motivation: str = "To trade.", *scopes: Scope
     ) -> tuple[SignupId, str]:
         """Apply likewise; return the secret too."""
         form = Form(
@@ -134,6 +136,7 @@ class Website:
             twitter=None,
             user_type=UserType.TRADER,
             motivation=motivation,
+            asked_scopes=frozenset(scopes),
         )
         signup = await self.accounts.signup.apply(form, redelivery_key=None)
         return signup.signup_id, signup.secret
