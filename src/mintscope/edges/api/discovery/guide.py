@@ -13,6 +13,7 @@ from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.description.schemas import Examples, schemas_of
 
 MCP: Final = "/mcp"
+TRIAL_PATH: Final = "/v1/trial/{tokenAddress}"
 
 START: Final = """
 ## From nothing to the first RSI
@@ -22,7 +23,7 @@ Wrapped SOL, `{mint}`, is always followed; others are found for nothing:
 ```sh
 curl -s "{origin}/v1/tokens?query=sol&limit=5"
 ```
-
+{trial}
 Every way below ends with `data.indicators.m5.rsi`.
 
 ### curl and a credit token
@@ -65,6 +66,13 @@ console.log((await client.token("{mint}")).indicators.m5.rsi);
 
 Node 20 or newer, or a browser. Without it, every runtime with `fetch` will do.
 """
+TRIAL: Final = """
+The first reports of a day are free, without an account or a payment:
+
+```sh
+curl -s {origin}/v1/trial/{mint}
+```
+"""
 MCP_WAY: Final = """
 ### MCP
 
@@ -95,7 +103,7 @@ pip install "x402[httpx,svm]"
 ```
 
 ```python
-import asyncio, os
+import asyncio, os, secrets
 from x402 import x402Client
 from x402.http.clients import x402HttpxClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
@@ -106,12 +114,16 @@ async def main():
     signer = KeypairSigner.from_base58(os.environ["SOLANA_PRIVATE_KEY"])
     register_exact_svm_client(payer, signer, rpc_url=os.environ.get("SOLANA_RPC_URL"))
     async with x402HttpxClient(payer, base_url="{origin}", timeout=90) as http:
-        # one report for {price} USD ...
-        report = (await http.get("/v1/token/{mint}")).json()["data"]
-        print(report["indicators"]["m5"]["rsi"])
-        # ... or a credit token with 10 credits
-        bought = (await http.post("/v1/credits/purchase?bundle=10")).json()["data"]
-        print(bought["token"])
+        # one report for {price} USD; keep the key until the answer is there
+        key = {{"Idempotency-Key": secrets.token_hex(16)}}
+        answer = await http.get("/v1/token/{mint}", headers=key)
+        answer.raise_for_status()
+        print(answer.json()["data"]["indicators"]["m5"]["rsi"])
+        # or a credit token with 10 credits
+        key = {{"Idempotency-Key": secrets.token_hex(16)}}
+        answer = await http.post("/v1/credits/purchase?bundle=10", headers=key)
+        answer.raise_for_status()
+        print(answer.json()["data"]["token"])
 
 asyncio.run(main())
 ```
@@ -134,9 +146,16 @@ const signer = await createKeyPairSignerFromBytes(secret);
 const rpcUrl = process.env.SOLANA_RPC_URL;
 const payer = new x402Client().register("solana:*", new ExactSvmScheme(signer, {{ rpcUrl }}));
 const pay = wrapFetchWithPayment(fetch, payer);
-const {{ data }} = await (await pay("{origin}/v1/token/{mint}")).json();
-console.log(data.indicators.m5.rsi);
+const headers = {{ "Idempotency-Key": crypto.randomUUID() }}; // keep it until the answer is there
+const answer = await pay("{origin}/v1/token/{mint}", {{ headers }});
+if (!answer.ok) throw new Error(await answer.text());
+console.log((await answer.json()).data.indicators.m5.rsi);
 ```
+
+If an answer is lost after a payment was sent, send the same request with the same payment and
+`Idempotency-Key`: it is given again, nothing is paid twice. If the credit token of a purchase is
+lost, the wallet that paid moves its credits to a new one: sign the text of
+`POST /v1/credits/rotate/challenge`, send it to `POST /v1/credits/rotate`.
 """
 RULES: Final = """
 ## Rules
@@ -168,10 +187,11 @@ def write_guide(
     paths     of all that is served, descriptions included
     clients   where the wheel and the npm package of the clients are
     """
+    has_trial = any(each.path == TRIAL_PATH for each in operations)
     parts = [
         f"# {identity.name}\n\n> {identity.description}\n",
         _prices(),
-        *_ways(identity, paths, clients),
+        *_ways(identity, paths, clients, has_trial=has_trial),
         RULES.format(limits=LIMITS),
         *_routes(operations),
         _links(identity, paths),
@@ -203,10 +223,13 @@ def _prices() -> str:
     return "\n".join([head, *lines])
 
 
-def _ways(identity: Identity, paths: Collection[str], clients: tuple[str, str]) -> Iterator[str]:
+def _ways(
+    identity: Identity, paths: Collection[str], clients: tuple[str, str], *, has_trial: bool
+) -> Iterator[str]:
     wheel, tarball = clients
     facts = {"origin": identity.origin, "mint": WSOL, "price": REQUEST_USD}
-    yield START.format(wheel=wheel, tarball=tarball, **facts)
+    trial = TRIAL.format(**facts) if has_trial else ""
+    yield START.format(wheel=wheel, tarball=tarball, trial=trial, **facts)
     if MCP in paths:
         yield MCP_WAY.format(**facts)
     yield PAYING.format(**facts)
