@@ -168,7 +168,7 @@ class Facilitator:
         terms = next((each for each in (self.terms, *self.also) if presented.matches(each)), None)
         if terms is None:
             return Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
-        asked, refusal = self._verify(envelope, terms, demand, presented.amount)
+        asked, refusal = self._verify(envelope, terms, demand, presented)
         verified = refusal
         if isinstance(refusal, Refused) and refusal.reason is RefusalReason.QUOTE_EXPIRED:
             verified = verify(envelope, replace(asked, now=None))
@@ -180,13 +180,18 @@ class Facilitator:
         return await self.refuse(candidate, refusal) if isinstance(refusal, Refused) else candidate
 
     def _verify(
-        self, envelope: Envelope, terms: Terms, demand: Demand, amount: int
+        self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
     ) -> tuple[Asked, Verified | Refused]:
         """Return what is found of a payment, and with which key its quote was compared."""
         now = self.clock.now()
         keys = [each.quote for each in self.secrets.in_force(now)]
         asked = Asked(
-            terms=terms, resource=demand.resource, amount=amount, quote_key=keys[0], now=now
+            terms=terms,
+            resource=demand.resource,
+            amount=presented.amount,
+            quote_key=keys[0],
+            now=now,
+            offered=presented.quote,
         )
         found = verify(envelope, asked)
         for key in keys[1:]:

@@ -1,7 +1,7 @@
 """Payments that are on chain and not in the store: it was restored from a copy older than they.
 
-Only we can have landed them: each needs our signature, and carries our quote.  So they are worth
-what the quote says, however old it is.  The chain is public, so whose they are is proven by a key
+Only we can have landed them: each needs our signature, and carries our quote, or a memo of the
+client's own.  With a quote they are worth what it says, however old it is.  The chain is public, so whose they are is proven by a key
 that the sender of a copy cannot know, or by the payer's wallet.  Only what no fork can take back
 is issued, once, through a row like any other.
 """
@@ -83,7 +83,12 @@ def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
 
 
 def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:
+    """Say whether *key* is that of who has sent the payment.
+
+    A quote that is not in the transaction proves nothing: anyone can ask for one.
+    """
     return key is not None and any(
-        each.made_key(key, verified.envelope.message_hash) or each.nonce(key) == verified.nonce
+        each.made_key(key, verified.envelope.message_hash)
+        or (verified.is_bound and each.nonce(key) == verified.nonce)
         for each in secrets
     )

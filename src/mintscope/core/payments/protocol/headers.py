@@ -7,6 +7,7 @@ and also reads version 1.
 
 import re
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,6 +40,7 @@ AMOUNT_MAX: Final = 2**63 - 1  # what a database integer holds; the chain's own 
 VERSION: Final = 2
 IDENTIFIER: Final = "payment-identifier"
 BAZAAR: Final = "bazaar"
+QUOTE_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{32}")
 IDENTIFIER_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _IDENTIFIER_OFFER: Final = {
     IDENTIFIER: {
@@ -67,6 +69,7 @@ class Presented:
     transaction    the bytes, as they were signed by the payer
     amount         in atoms
     identifier     the sender's secret name for this payment, if it has one
+    quote          `extra.memo` of the requirement that it answers, if that is one of ours
     """
 
     transaction: bytes
@@ -76,6 +79,7 @@ class Presented:
     pay_to: str
     amount: int
     identifier: str | None
+    quote: bytes | None = None
 
     def matches(self, terms: Terms) -> bool:
         """Say whether this was signed in answer to a requirement of *terms*."""
@@ -116,6 +120,7 @@ def decode_payment(header: str) -> Presented:
         pay_to=accepted.pay_to,
         amount=_amount(accepted.amount),
         identifier=_identifier(payload.extensions),
+        quote=_quote(accepted.extra),
     )
 
 
@@ -223,6 +228,11 @@ def _amount(text: str) -> int:
     if not 0 < amount <= AMOUNT_MAX:
         raise _invalid(f"accepted.amount between 1 and {AMOUNT_MAX}")
     return amount
+
+
+def _quote(extra: Mapping[str, Any] | None) -> bytes | None:
+    memo = (extra or {}).get("memo")
+    return memo.encode() if isinstance(memo, str) and QUOTE_PATTERN.fullmatch(memo) else None
 
 
 def _identifier(extensions: dict[str, object] | None) -> str | None:

@@ -101,6 +101,16 @@ def find_flaw(  # noqa: PLR0913  as above
     return None
 
 
+def has_form_of_ours(memo: bytes) -> bool:
+    """Say whether *memo* has the length and the version of a quote, ours or forged."""
+    if len(memo) != MEMO_BYTES:
+        return False
+    try:
+        return urlsafe_b64decode(memo)[:1] in {_VERSION, _VERSION_WITHOUT_KIND}
+    except ValueError:
+        return False
+
+
 def quoted_at(memo: bytes) -> UnixMs:
     """Return when *memo*, a quote without a flaw, was written; to the second."""
     expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY])

@@ -3,7 +3,8 @@
     0      ComputeBudget SetComputeUnitLimit
     1      ComputeBudget SetComputeUnitPrice
     2      TransferChecked of the payment token, from the payer's account to the treasury
-    3..6   one Memo, the quote; and the assertions that wallets add to protect their user
+    3..6   one Memo, the quote or a text of the client's own; and the assertions that wallets add
+           to protect their user
 
 Everything that could make the fee payer sign more than this is refused: it
 appears in no instruction, two signatures are all there are, and the fee is
@@ -20,7 +21,13 @@ from solders.pubkey import Pubkey
 
 from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.payments.protocol.envelope import FEE_PAYER_AT, PAYER_AT, Envelope
-from mintscope.core.payments.protocol.memo import Flaw, find_flaw, nonce_of, quoted_at
+from mintscope.core.payments.protocol.memo import (
+    Flaw,
+    find_flaw,
+    has_form_of_ours,
+    nonce_of,
+    quoted_at,
+)
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 from mintscope.core.payments.protocol.requirement import Resource, ResourceKind, Terms
 
@@ -37,6 +44,7 @@ PRIORITY_LAMPORTS_MAX: Final = 10_000
 LAMPORTS_PER_SIGNATURE: Final = 5_000
 FEE_LAMPORTS_MIN: Final = 2 * LAMPORTS_PER_SIGNATURE  # what no payment can do without
 FEE_LAMPORTS_USUAL: Final = FEE_LAMPORTS_MIN + 1  # official clients ask for a lamport's priority
+OWN_MEMO_BYTES: Final = range(16, 65)  # official clients before 2.10 write 32 hexadecimal digits
 MICRO: Final = 1_000_000
 _LIMIT_BYTES: Final = 5
 _PRICE_BYTES: Final = 9
@@ -51,7 +59,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     fee_lamports     the most that landing it costs us
     quoted_at        when we asked for it
     nonce            of the quote
-    quote            the memo
+    quote            the memo, or what the client says it answers
+    is_bound         the quote is in the transaction; else its memo is the client's own
     """
 
     envelope: Envelope
@@ -62,6 +71,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     quoted_at: UnixMs
     nonce: bytes
     quote: bytes
+    is_bound: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +80,7 @@ class Asked:
 
     resource    a kind: anything of it that is sold
     now         None: whenever it was quoted
+    offered     the quote that the client says it answers: it counts if the memo is the client's own
     """
 
     terms: Terms
@@ -77,6 +88,7 @@ class Asked:
     amount: int
     quote_key: bytes
     now: UnixMs | None
+    offered: bytes | None = None
 
 
 class _Wrong(Exception):
@@ -91,7 +103,8 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)
-        memo = _check_rest(envelope, asked)
+        memo = _check_rest(envelope)
+        quote = _check_quote(memo, asked)
     except _Wrong as wrong:
         return Refused(wrong.reason)
     if not envelope.is_signed_by_payer():
@@ -102,9 +115,10 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
         amount=asked.amount,
         source=source,
         fee_lamports=fee_lamports,
-        quoted_at=quoted_at(memo),
-        nonce=nonce_of(memo),
-        quote=memo,
+        quoted_at=quoted_at(quote),
+        nonce=nonce_of(quote),
+        quote=quote,
+        is_bound=quote == memo,
     )
 
 
@@ -179,8 +193,8 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
     return source
 
 
-def _check_rest(envelope: Envelope, asked: Asked) -> bytes:
-    """Expect one memo, a quote of ours for exactly this, and nothing but wallet guards."""
+def _check_rest(envelope: Envelope) -> bytes:
+    """Expect one memo and nothing but wallet guards; return the memo."""
     rest = [
         (_program(envelope, instruction), bytes(instruction.data))
         for instruction in envelope.message.instructions[3:]
@@ -190,9 +204,15 @@ def _check_rest(envelope: Envelope, asked: Asked) -> bytes:
     memos = [data for program, data in rest if program == MEMO]
     if len(memos) != 1:
         raise _Wrong(RefusalReason.MEMO_COUNT)
+    return memos[0]
+
+
+def _check_quote(memo: bytes, asked: Asked) -> bytes:
+    """Expect a quote of ours for exactly this, in *memo* or beside it; return the quote."""
+    quote = asked.offered if asked.offered is not None and _is_clients_own(memo) else memo
     flaw = find_flaw(
         asked.quote_key,
-        memos[0],
+        quote,
         terms=asked.terms,
         resource=asked.resource,
         amount=asked.amount,
@@ -202,7 +222,16 @@ def _check_rest(envelope: Envelope, asked: Asked) -> bytes:
         raise _Wrong(
             RefusalReason.QUOTE_FORGED if flaw is Flaw.FORGED else RefusalReason.QUOTE_EXPIRED
         )
-    return memos[0]
+    return quote
+
+
+def _is_clients_own(memo: bytes) -> bool:
+    """Say whether *memo* is a text that clients make unique themselves, and no quote."""
+    try:
+        memo.decode()
+    except UnicodeDecodeError:
+        return False
+    return len(memo) in OWN_MEMO_BYTES and not has_form_of_ours(memo)
 
 
 def _program(envelope: Envelope, instruction: CompiledInstruction) -> Pubkey:

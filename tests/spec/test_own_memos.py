@@ -1,0 +1,190 @@
+"""Payments whose memo is the client's own: the quote stands in `accepted`, and buys one thing.
+
+Official clients for TypeScript before 2.10, and those that pin them, write 32 random hexadecimal
+digits instead of `extra.memo`; the terms that they answer are in `accepted`.
+"""
+
+import asyncio
+from random import Random
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from support.fakes.reports import TOO_YOUNG, TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.restored import back_up, restored
+from support.scenes.payments.selling_api import (
+    KEY,
+    OTHER_KEY,
+    PURCHASE,
+    SellingApi,
+    demanded,
+    opened,
+    signature_header,
+)
+
+REPORT: Final = f"/v1/token/{TRACKED}"
+OWN: Final = b"9f3c5a7e1b2d4f608192a3b4c5d6e7f8"
+BUNDLE_500: Final = "/v1/credits/purchase?bundle=500"
+
+
+def refusal(response: httpx.Response) -> tuple[int, str]:
+    body = response.json()["error"]
+    return response.status_code, body["code"]
+
+
+def expect_refused(response: httpx.Response, reason: str) -> None:
+    assert refusal(response) == (402, "PAYMENT_FAILED")
+    assert f"refused: {reason}." in response.json()["error"]["message"]
+
+
+def rows(world: World) -> int:
+    return int(world.sql("SELECT count(*) FROM payment"))
+
+
+@pytest.mark.parametrize(
+    "memo",
+    [OWN, b"0123456789abcdef", "Pago de prueba número 7".encode(), b"x" * 64],
+    ids=["official", "shortest", "a text", "longest"],
+)
+async def test_it_buys_what_its_quote_is_for(shop: SellingApi, world: World, memo: bytes) -> None:
+    report = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, memo=memo))
+    payment = await shop.paid("POST", PURCHASE, memo=memo)
+    bundle = await shop.send("POST", PURCHASE, payment, key=KEY)
+    again = await shop.send("POST", PURCHASE, payment, key=KEY)
+
+    assert (report.status_code, bundle.status_code) == (200, 201)
+    assert again.json()["data"] == bundle.json()["data"]
+    assert rows(world) == 2
+    assert await world.audit(full=True) == []
+
+
+async def test_one_payment_buys_one_thing(shop: SellingApi, world: World) -> None:
+    demand = await shop.demand("POST", PURCHASE)
+    wire = shop.transaction(demand, memo=OWN)
+    first = await shop.send("POST", PURCHASE, signature_header(demand, wire), key=KEY)
+    again = signature_header(await shop.demand("POST", PURCHASE), wire)  # with a quote of its own
+
+    assert first.status_code == 201
+    for key in (None, OTHER_KEY):
+        answer = await shop.send("POST", PURCHASE, again, key=key)
+        assert refusal(answer) == (409, "PAYMENT_ALREADY_USED")
+    assert rows(world) == 1
+
+
+async def test_one_quote_takes_one_payment(shop: SellingApi, world: World) -> None:
+    demand = await shop.demand("POST", PURCHASE)
+    first = await shop.send("POST", PURCHASE, shop.pay(demand, memo=OWN), key=KEY)
+    second = await shop.send("POST", PURCHASE, shop.pay(demand, memo=OWN[::-1]), key=OTHER_KEY)
+
+    assert first.status_code == 201
+    expect_refused(second, "quote_used")
+    assert rows(world) == 1
+
+
+async def test_it_is_crossed_between_routes_in_vain(shop: SellingApi, world: World) -> None:
+    """A quote is for one resource and amount, wherever it stands."""
+    sold = [("GET", REPORT), ("GET", f"/v1/token/{TOO_YOUNG}"), ("POST", PURCHASE),
+            ("POST", BUNDLE_500), ("GET", f"{REPORT}/swaps")]  # fmt: skip
+    for number, asked in enumerate(sold):
+        payment = await shop.paid(*asked, memo=OWN + b"%d" % number)
+        for bought in sold:
+            if bought != asked:
+                expect_refused(await shop.send(*bought, payment), "quote_invalid")
+    assert world.calls == []
+
+
+async def test_a_quote_of_another_resource_is_no_memo_of_ones_own(
+    shop: SellingApi, world: World
+) -> None:
+    quote = (await shop.demand("GET", REPORT))["accepts"][0]["extra"]["memo"].encode()
+    payment = await shop.paid("GET", f"{REPORT}/swaps", memo=quote)
+
+    expect_refused(await shop.send("GET", f"{REPORT}/swaps", payment), "quote_invalid")
+    assert world.calls == []
+
+
+@pytest.mark.parametrize(
+    "memo", [b"", b"short", b"x" * 15, b"x" * 65, b"\xff" * 32], ids=lambda memo: repr(memo[:5])
+)
+async def test_another_memo_is_refused_in_words(
+    shop: SellingApi, world: World, memo: bytes
+) -> None:
+    answer = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, memo=memo))
+
+    expect_refused(answer, "quote_invalid")
+    assert "a memo of your own, a text of 16 to 64 bytes" in answer.json()["error"]["message"]
+    assert world.calls == []
+
+
+@pytest.mark.parametrize(
+    "extra", [None, {}, {"memo": None}, {"memo": 7}, {"memo": "x" * 32}, {"memo": ["a"]}]
+)
+async def test_without_its_quote_it_is_refused(
+    shop: SellingApi, world: World, extra: dict[str, Any] | None
+) -> None:
+    demand = await shop.demand("GET", REPORT)
+    payment = signature_header(demand, shop.transaction(demand, memo=OWN), extra=extra or {})
+
+    expect_refused(await shop.send("GET", REPORT, payment), "quote_invalid")
+    assert world.calls == []
+
+
+async def test_an_old_quote_is_refused(shop: SellingApi, world: World) -> None:
+    demand = await shop.demand("GET", REPORT)
+    world.clock.advance(121_000)
+
+    expect_refused(await shop.send("GET", REPORT, shop.pay(demand, memo=OWN)), "quote_expired")
+
+
+async def test_twenty_at_once_are_one(shop: SellingApi, world: World) -> None:
+    """Each with a quote of its own, over all routes of one price."""
+    demands = [await shop.demand("POST", PURCHASE) for _ in range(20)]
+    wire = shop.transaction(demands[0], memo=OWN)
+    answers = await asyncio.gather(
+        *(
+            shop.send("POST", PURCHASE, signature_header(demand, wire), key=f"{KEY}-{number}")
+            for number, demand in enumerate(demands)
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [201] + [409] * 19
+    assert rows(world) == 1
+    assert world.calls.count("sendTransaction") >= 1
+
+
+async def test_after_a_restore_a_strangers_quote_proves_nothing(world: World) -> None:
+    """The landed transaction is public; its quote is not in it, so no key can be shown for it."""
+    async with opened(world) as shop:
+        copy = back_up(world)
+        demand = await shop.demand("POST", PURCHASE)
+        wire = shop.transaction(demand, memo=OWN)
+        assert (
+            await shop.send("POST", PURCHASE, signature_header(demand, wire), key=KEY)
+        ).status_code == 201
+
+    async with restored(world, copy, after_s=30) as shop:
+        strangers = await shop.client.post(PURCHASE, headers={"Idempotency-Key": OTHER_KEY})
+        offered = signature_header(demanded(strangers), wire)
+        answer = await shop.send("POST", PURCHASE, offered, key=OTHER_KEY)
+    assert refusal(answer) == (409, "PAYMENT_ALREADY_USED")
+    assert rows(world) == 0
+
+
+async def test_any_variation_buys_once_or_nothing(shop: SellingApi, world: World) -> None:
+    """Quotes, memos, routes and keys put together at random: each row is an answer."""
+    chance, routes = Random(11), [("GET", REPORT), ("GET", f"{REPORT}/swaps"), ("POST", PURCHASE)]
+    quotes = [(route, await shop.demand(*route)) for route in routes for _ in range(4)]
+    memos = [OWN, OWN[::-1], None]
+    answers = 0
+    for number in range(60):
+        world.clock.advance(60_000 if number % 20 == 19 else 10)
+        (_, signed), (_, shown) = chance.choice(quotes), chance.choice(quotes)
+        memo = chance.choice(memos)
+        changes = {} if memo is None else {"memo": memo}
+        payment = signature_header(shown, shop.transaction(signed, **changes))
+        before = rows(world)
+        answer = await shop.send(*chance.choice(routes), payment, key=f"{KEY}{number % 7}")
+        answers += answer.is_success and rows(world) > before
+        assert answer.status_code in {200, 201, 400, 402, 409, 429}, answer.text
+    assert rows(world) == answers
