@@ -1,5 +1,6 @@
 """What programs and directories find the service by: descriptions, and what a 402 says."""
 
+import hashlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -34,6 +35,9 @@ TYPES: Final = {
     "/.well-known/x402": "application/json",
     "/.well-known/api-catalog": "application/linkset+json;"
     ' profile="https://www.rfc-editor.org/info/rfc9727"',
+    "/.well-known/ai-catalog.json": "application/ai-catalog+json",
+    "/.well-known/agent-skills/index.json": "application/json",
+    "/mcp/server-card": "application/mcp-server-card+json",
     "/.well-known/security.txt": "text/plain; charset=utf-8",
     "/robots.txt": "text/plain; charset=utf-8",
     "/sitemap.xml": "application/xml; charset=utf-8",
@@ -77,6 +81,26 @@ async def test_each_surface_is_cacheable_and_open_to_every_page(
     assert got.headers["access-control-allow-origin"] == "*"
     assert (head.status_code, head.content) == (200, b"")
     assert (again.status_code, again.content) == (304, b"")
+
+
+async def test_agents_find_the_skill_and_the_mcp_server(listed: SellingApi) -> None:
+    get = listed.client.get
+    catalog = (await get("/.well-known/ai-catalog.json")).json()
+    found = {entry["mediaType"]: entry["url"].removeprefix(ORIGIN) for entry in catalog["entries"]}
+    for media_type, path in found.items():
+        answer = await get(path)
+        assert answer.status_code == 200
+        if "openapi" not in media_type:
+            assert answer.headers["content-type"].startswith(media_type)
+
+    card = (await get(found["application/mcp-server-card+json"])).json()
+    assert card["name"] == "example.shop/mintscope"
+    assert [remote["url"] for remote in card["remotes"]] == [f"{ORIGIN}/mcp"]
+    assert len(card["description"]) <= 100
+    (skill,) = (await get("/.well-known/agent-skills/index.json")).json()["skills"]
+    read = await get(skill["url"])
+    assert skill["digest"] == f"sha256:{hashlib.sha256(read.content).hexdigest()}"
+    assert skill["description"] in read.text
 
 
 async def test_without_sales_or_contact_nothing_pretends(service: Service) -> None:

@@ -13,7 +13,8 @@ from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.openapi import describe
 from mintscope.edges.api.description.operation import Operation
-from mintscope.edges.api.discovery import guide, well_known
+from mintscope.edges.api.discovery import cards, guide, well_known
+from mintscope.edges.api.discovery.cards import AI_CATALOG, SERVER_CARD, SKILLS
 from mintscope.edges.api.discovery.downloads.tarball import tarball_name, write_tarball
 from mintscope.edges.api.discovery.downloads.typescript import write_types
 from mintscope.edges.api.discovery.downloads.wheel import wheel_name, write_wheel
@@ -44,7 +45,11 @@ WHEEL: Final = f"/client/{wheel_name(__version__)}"
 TARBALL: Final = f"/client/{tarball_name(__version__)}"
 CLIENTS: Final = (WHEEL, TARBALL)
 OF_CATALOG: Final[Header] = (b"link", f'<{CATALOG}>; rel="api-catalog"'.encode())  # RFC 9727, 2
-PATHS: Final = (OPENAPI, LLMS, SKILL, X402, CATALOG, SECURITY, ROBOTS, SITEMAP)
+SERVER_CARD_TYPE: Final[Header] = (b"content-type", cards.CARD_TYPE.encode())
+AI_CATALOG_TYPE: Final[Header] = (b"content-type", cards.CATALOG_TYPE.encode())
+PATHS: Final = (
+    OPENAPI, LLMS, SKILL, X402, CATALOG, AI_CATALOG, SKILLS, SERVER_CARD, SECURITY, ROBOTS, SITEMAP,
+)  # fmt: skip
 
 
 class Surface:
@@ -91,7 +96,8 @@ class Surfaces:
         self._adverts = adverts
         self._terms = terms
         self._clock = clock
-        self._paths = [*(path for path in PATHS if self._is_served(path)), *other]
+        self._other = tuple(other)
+        self._paths = [*(path for path in PATHS if self._is_served(path)), *self._other]
 
     def routes(self) -> Sequence[Route]:
         """Return a route for each description that is served."""
@@ -102,9 +108,7 @@ class Surfaces:
             LLMS: Surface(
                 MARKDOWN, lambda: guide.write_guide(operations, identity, paths, CLIENTS)
             ),
-            SKILL: Surface(
-                MARKDOWN, lambda: guide.write_skill(operations, identity, paths, CLIENTS)
-            ),
+            SKILL: Surface(MARKDOWN, self._skill),
             X402: Surface(
                 JSON,
                 lambda: well_known.write_x402(operations, identity, self._terms, self._adverts),
@@ -112,6 +116,9 @@ class Surfaces:
             CATALOG: Surface(
                 LINKSET, lambda: well_known.write_catalog(identity, paths), OF_CATALOG
             ),
+            AI_CATALOG: Surface(AI_CATALOG_TYPE, lambda: cards.write_ai_catalog(identity, paths)),
+            SKILLS: Surface(JSON, lambda: cards.write_skills(identity, self._skill(), SKILL)),
+            SERVER_CARD: Surface(SERVER_CARD_TYPE, lambda: cards.write_server_card(identity)),
             ROBOTS: Surface(PLAIN, lambda: well_known.write_robots(identity)),
             SITEMAP: Surface(XML, lambda: well_known.write_sitemap(identity, described)),
         }
@@ -124,6 +131,9 @@ class Surfaces:
         if self._is_served(SECURITY):
             routes.append(Route("GET", SECURITY, self._get_security))
         return routes
+
+    def _skill(self) -> bytes:
+        return guide.write_skill(self._operations, self._identity, self._paths, CLIENTS)
 
     def _clients(self) -> list[Route]:
         """Return the routes of what `pip install` and `npm install` take."""
@@ -142,4 +152,6 @@ class Surfaces:
     def _is_served(self, path: str) -> bool:
         if path == SECURITY:
             return self._identity.contact is not None
+        if path == SERVER_CARD:
+            return guide.MCP in self._other
         return bool(self._terms) or path != X402
