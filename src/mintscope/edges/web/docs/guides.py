@@ -49,7 +49,7 @@ payer = PaymentAuth(wallet, rpc_url="https://your-node.example")
 with Client("{origin}", payer=payer) as client:
     print(client.buy_credits(10).token)"""
 OFFICIAL: Final = """\
-import asyncio, os
+import asyncio, os, secrets
 from x402 import x402Client
 from x402.http.clients import x402HttpxClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
@@ -60,8 +60,10 @@ async def main():
     signer = KeypairSigner.from_base58(os.environ["SOLANA_PRIVATE_KEY"])
     register_exact_svm_client(payer, signer, rpc_url=os.environ.get("SOLANA_RPC_URL"))
     async with x402HttpxClient(payer, base_url="{origin}", timeout=90) as http:
-        report = (await http.get("/v1/token/{mint}")).json()["data"]
-        print(report["indicators"]["m5"]["rsi"])
+        key = {"Idempotency-Key": secrets.token_hex(16)}
+        answer = await http.get("/v1/token/{mint}", headers=key)
+        answer.raise_for_status()
+        print(answer.json()["data"]["indicators"]["m5"]["rsi"])
 
 asyncio.run(main())"""
 REPORT: Final = """\
