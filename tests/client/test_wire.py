@@ -13,6 +13,7 @@ from support.scenes.service import Service
 MINT = "So11111111111111111111111111111111111111112"
 CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}": verbs.token(MINT),
+    "GET /v1/trial/{tokenAddress}": verbs.trial(MINT),
     "GET /v1/token/{tokenAddress}/candles": verbs.candles(MINT, "m1").call_at(None),
     "GET /v1/token/{tokenAddress}/indicators": verbs.indicators(MINT, "m1").call_at(None),
     "GET /v1/token/{tokenAddress}/swaps": verbs.swaps(MINT).call_at(None),

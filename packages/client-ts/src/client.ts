@@ -59,6 +59,12 @@ export class Client {
     return await this.#data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
   }
 
+  /** The same report for free, ten times a day and client address by default. */
+  async trial(mint: string, options: ReportOptions = {}): Promise<Report> {
+    const path = `/v1/trial/${segment(mint)}`;
+    return await this.#data({ name: "trial", method: "GET", path, query: options, creditsMax: 0 });
+  }
+
   /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
   async batch(mints: readonly string[], options: ReportOptions = {}): Promise<BatchReports> {
     return await this.#data<BatchReports>({

@@ -85,6 +85,13 @@ class AsyncClient:
         """
         return (await self.send(verbs.token(mint, **options))).data
 
+    async def trial(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
+        """Return the report of *mint* for free, ten times a day and client address by default.
+
+        options    `candles` and `partial`: see `verbs.ReportOptions`
+        """
+        return (await self.send(verbs.trial(mint, **options))).data
+
     async def batch(self, mints: Sequence[str], **options: Unpack[ReportOptions]) -> BatchReports:
         """Return the reports of up to 50 mints, or why not: a credit for each delivered."""
         return (await self.send(verbs.batch(mints, **options))).data

@@ -91,6 +91,13 @@ class Client:
         """
         return self.send(verbs.token(mint, **options)).data
 
+    def trial(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
+        """Return the report of *mint* for free, ten times a day and client address by default.
+
+        options    `candles` and `partial`: see `verbs.ReportOptions`
+        """
+        return self.send(verbs.trial(mint, **options)).data
+
     def batch(self, mints: Sequence[str], **options: Unpack[ReportOptions]) -> BatchReports:
         """Return the reports of up to 50 mints, or why not: a credit for each delivered."""
         return self.send(verbs.batch(mints, **options)).data

@@ -72,6 +72,17 @@ def token(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
     )
 
 
+def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
+    """Return the call for the report of *mint* for free, some times a day and client address."""
+    return ApiCall(
+        name="trial",
+        method="GET",
+        path=f"/v1/trial/{_segment(mint)}",
+        query=report_query(options),
+        kind=Report,
+    )
+
+
 def report_query(options: ReportOptions) -> tuple[tuple[str, str], ...]:
     """Return *options* as they stand in a query."""
     return tuple((name, str(value).lower()) for name, value in options.items())
