@@ -7,6 +7,7 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
+from mintscope.core.credits.debit import Debit, Debited
 from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import keypair
@@ -98,6 +99,22 @@ async def test_a_rotated_token_is_invalid_everywhere_and_takes_nothing(
     assert refusal(answer) == (401, "INVALID_TOKEN")
     assert "sendTransaction" not in [*world.calls][sent:]
     assert await balance(shop, new) == 10
+
+
+async def test_what_is_given_back_after_a_rotation_is_on_the_new_token(shop: SellingApi) -> None:
+    """The answer of a request of before could not be sent."""
+    old, _ = await bought(shop)
+    ledger = shop.service.ledger
+    account = await ledger.find(old)
+    assert account is not None
+    taken = await ledger.debit(Debit(account, 3))
+    assert isinstance(taken, Debited)
+    middle = (await shop.client.post(PATH, headers=bearer(old))).json()["data"]["token"]
+    new = (await shop.client.post(PATH, headers=bearer(middle))).json()["data"]["token"]
+    await ledger.give_back(taken, 3)
+
+    assert await balance(shop, new) == 10
+    assert await ledger.balance(account) == 0
 
 
 async def test_a_lost_rotation_is_answered_again_with_its_key(shop: SellingApi) -> None:
