@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from mintscope.edges.api.data.series.wire import Candle, SwapLine
 from mintscope.edges.api.tokens.wire import ListedToken
 from mintscope.edges.mcp.tables import table_of
-from mintscope.edges.mcp.tools import CANDLES, LISTED, SWAPS, Page
+from mintscope.edges.mcp.tools import CANDLES, LISTED, SWAPS, TOOLS, Page
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.mcp_service import mcp_beside, mcp_client, whole_report
 from support.scenes.payments.selling_api import SellingApi
@@ -54,7 +54,9 @@ async def test_tools_are_listed_in_less_than_15_kb(app: ASGIApp) -> None:
     async with mcp_client(app) as client:
         listed = await client.list_tools()
 
+    assert len(listed.tools) == len(TOOLS)
     assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < 15_000
+    assert listed.ttl_ms == 3_600_000
 
 
 async def test_inputs_are_schemas_that_gemini_takes(app: ASGIApp) -> None:

@@ -49,6 +49,7 @@ INSTRUCTIONS: Final = (
 )
 
 
+LIST_TTL_MS: Final = 3_600_000  # the tools change with a version of the service alone
 Context = ServerRequestContext[Any, Any]
 
 
@@ -62,7 +63,11 @@ def create_manager(
     tools = dict(_described(description))
 
     async def list_tools(_: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=[listed for _, listed in tools.values()])
+        return ListToolsResult(
+            tools=[listed for _, listed in tools.values()],
+            ttl_ms=LIST_TTL_MS,
+            cache_scope="public",
+        )
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
         if params.name not in tools:
