@@ -181,7 +181,7 @@ async def test_any_variation_buys_once_or_nothing(shop: SellingApi, world: World
         world.clock.advance(60_000 if number % 20 == 19 else 10)
         (_, signed), (_, shown) = chance.choice(quotes), chance.choice(quotes)
         memo = chance.choice(memos)
-        changes = {} if memo is None else {"memo": memo}
+        changes: dict[str, Any] = {} if memo is None else {"memo": memo}
         payment = signature_header(shown, shop.transaction(signed, **changes))
         before = rows(world)
         answer = await shop.send(*chance.choice(routes), payment, key=f"{KEY}{number % 7}")

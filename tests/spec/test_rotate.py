@@ -7,7 +7,7 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.core.credits.debit import Debit, Debited
+from mintscope.core.credits.debit import Debit, Debited, DebitLedger
 from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import keypair
@@ -105,6 +105,7 @@ async def test_what_is_given_back_after_a_rotation_is_on_the_new_token(shop: Sel
     """The answer of a request of before could not be sent."""
     old, _ = await bought(shop)
     ledger = shop.service.ledger
+    assert isinstance(ledger, DebitLedger)
     account = await ledger.find(old)
     assert account is not None
     taken = await ledger.debit(Debit(account, 3))
@@ -114,7 +115,7 @@ async def test_what_is_given_back_after_a_rotation_is_on_the_new_token(shop: Sel
     await ledger.give_back(taken, 3)
 
     assert await balance(shop, new) == 10
-    assert await ledger.balance(account) == 0
+    assert await shop.service.ledger.balance(account) == 0
 
 
 async def test_a_lost_rotation_is_answered_again_with_its_key(shop: SellingApi) -> None:

@@ -121,13 +121,13 @@ class Website:
         return ADMINISTRATOR
 
     async def apply(
-        self, email: str, motivation: str = "To trade by myself.", *scopes: Scope
+        self, email: str, motivation: str = "To trade by myself.", *scopes: KeyScope
     ) -> SignupId:
         """Apply as an agent; the address is not confirmed yet."""
         return (await self.apply_for_key(email, motivation, *scopes))[0]
 
     async def apply_for_key(
-        self, email: str, motivation: str = "To trade.", *scopes: Scope
+        self, email: str, motivation: str = "To trade.", *scopes: KeyScope
     ) -> tuple[SignupId, str]:
         """Apply likewise; return the secret too."""
         form = Form(

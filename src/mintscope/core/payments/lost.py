@@ -1,9 +1,9 @@
 """Payments that are on chain and not in the store: it was restored from a copy older than they.
 
 Only we can have landed them: each needs our signature, and carries our quote, or a memo of the
-client's own.  With a quote they are worth what it says, however old it is.  The chain is public, so whose they are is proven by a key
-that the sender of a copy cannot know, or by the payer's wallet.  Only what no fork can take back
-is issued, once, through a row like any other.
+client's own.  With a quote they are worth what it says, however old it is.  The chain is public, so
+whose they are is proven by a key that the sender of a copy cannot know, or by the payer's wallet.
+Only what no fork can take back is issued, once, through a row like any other.
 """
 
 from collections.abc import Sequence

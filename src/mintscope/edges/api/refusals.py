@@ -136,8 +136,8 @@ def _refusal_text(refused: Refused) -> str:
         case Refused(reason=RefusalReason.MEMO_COUNT | RefusalReason.QUOTE_FORGED as reason):
             return (
                 f"The payment is refused: {reason}. Expected one Memo instruction that holds"
-                " `extra.memo` of the terms, or a memo of your own, a text of 16 to 64 bytes that no"
-                f" other payment has, and these terms whole in `accepted`. {NOTHING_SENT}"
+                " `extra.memo` of the terms, or a memo of your own, a text of 16 to 64 bytes that"
+                f" no other payment has, and these terms whole in `accepted`. {NOTHING_SENT}"
             )
         case Refused(reason=reason, signature=""):
             return f"The payment is refused: {reason}. {NOTHING_SENT}"
