@@ -260,7 +260,7 @@ async def test_its_headers_pass_proxies_as_they_are_by_default(
 async def test_its_body_says_what_to_do(listed: SellingApi) -> None:
     unpaid = await listed.client.get(f"/v1/token/{TRACKED}")
     details, offer = unpaid.json()["error"]["details"], demanded(unpaid)["accepts"][0]
-    advertised = {name: details.pop(name) for name in ("description", "extensions")}
+    advertised = {name: details.pop(name) for name in ("trial", "description", "extensions")}
     empty = await listed.service.issue(1)
     await listed.client.get(f"/v1/token/{TRACKED}", headers={"authorization": f"Bearer {empty}"})
     broke = await listed.client.get(

@@ -26,6 +26,8 @@ from support.scenes.payments.selling_api import (
 
 REPORT: Final = f"/v1/token/{TRACKED}"
 OWN: Final = b"9f3c5a7e1b2d4f608192a3b4c5d6e7f8"
+# The memo program takes more than the 20,000 of official clients for more than 34 bytes.
+ENOUGH_UNITS: Final = b"\x02" + (100_000).to_bytes(4, "little")
 BUNDLE_500: Final = "/v1/credits/purchase?bundle=500"
 
 
@@ -49,8 +51,9 @@ def rows(world: World) -> int:
     ids=["official", "shortest", "a text", "longest"],
 )
 async def test_it_buys_what_its_quote_is_for(shop: SellingApi, world: World, memo: bytes) -> None:
-    report = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, memo=memo))
-    payment = await shop.paid("POST", PURCHASE, memo=memo)
+    changes = {"memo": memo, "units": ENOUGH_UNITS}
+    report = await shop.send("GET", REPORT, await shop.paid("GET", REPORT, **changes))
+    payment = await shop.paid("POST", PURCHASE, **changes)
     bundle = await shop.send("POST", PURCHASE, payment, key=KEY)
     again = await shop.send("POST", PURCHASE, payment, key=KEY)
 
@@ -133,7 +136,7 @@ async def test_without_its_quote_it_is_refused(
 
 async def test_an_old_quote_is_refused(shop: SellingApi, world: World) -> None:
     demand = await shop.demand("GET", REPORT)
-    world.clock.advance(121_000)
+    world.seconds(121)
 
     expect_refused(await shop.send("GET", REPORT, shop.pay(demand, memo=OWN)), "quote_expired")
 
@@ -168,23 +171,25 @@ async def test_after_a_restore_a_strangers_quote_proves_nothing(world: World) ->
         offered = signature_header(demanded(strangers), wire)
         answer = await shop.send("POST", PURCHASE, offered, key=OTHER_KEY)
     assert refusal(answer) == (409, "PAYMENT_ALREADY_USED")
-    assert rows(world) == 0
 
 
 async def test_any_variation_buys_once_or_nothing(shop: SellingApi, world: World) -> None:
-    """Quotes, memos, routes and keys put together at random: each row is an answer."""
+    """Quotes, memos, routes and keys put together at random: each good row is one answer."""
     chance, routes = Random(11), [("GET", REPORT), ("GET", f"{REPORT}/swaps"), ("POST", PURCHASE)]
-    quotes = [(route, await shop.demand(*route)) for route in routes for _ in range(4)]
-    memos = [OWN, OWN[::-1], None]
-    answers = 0
-    for number in range(60):
-        world.clock.advance(60_000 if number % 20 == 19 else 10)
-        (_, signed), (_, shown) = chance.choice(quotes), chance.choice(quotes)
-        memo = chance.choice(memos)
-        changes: dict[str, Any] = {} if memo is None else {"memo": memo}
+    answered = 0
+    for number in range(75):
+        if number % 25 == 0:
+            world.clock.advance(60_000)
+            quotes = {route: [await shop.demand(*route) for _ in range(3)] for route in routes}
+            memos = [b"%s-%d-%d" % (OWN[:16], number, each) for each in range(3)]
+        asked = chance.choice(routes)
+        shown = chance.choice(quotes[asked if chance.random() < 0.7 else chance.choice(routes)])
+        signed = shown if chance.random() < 0.7 else chance.choice(quotes[chance.choice(routes)])
+        changes: dict[str, Any] = {} if chance.random() < 0.2 else {"memo": chance.choice(memos)}
         payment = signature_header(shown, shop.transaction(signed, **changes))
         before = rows(world)
-        answer = await shop.send(*chance.choice(routes), payment, key=f"{KEY}{number % 7}")
-        answers += answer.is_success and rows(world) > before
-        assert answer.status_code in {200, 201, 400, 402, 409, 429}, answer.text
-    assert rows(world) == answers
+        answer = await shop.send(*asked, payment, key=f"{KEY}{number % 7}")
+        answered += answer.is_success and rows(world) > before
+        assert answer.status_code in {200, 201, 402, 409}, answer.text
+    assert rows(world) == answered > 8
+    assert await world.audit(full=True) == []

@@ -16,6 +16,7 @@ from mintscope.base.solana import WSOL
 from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.scope import Scope as KeyScope
 from mintscope.core.accounts.people.session import Browser
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
