@@ -47,7 +47,7 @@ async def test_the_first_events_are_the_minute_and_a_whole_snapshot_of_each_mint
     assert headers["content-type"] == "text/event-stream"
     assert headers["cache-control"] == "private, no-store"
     assert headers["x-credits-remaining"] == "3"
-    assert minute == Event("minute", None, {"credits": 2, "creditsRemaining": 3})
+    assert minute == Event("minute", None, {"credits": 2, "creditsRemaining": 3}, 2_000)
     assert [(each.name, each.event_id, each.data["token"]) for each in snapshots] == [
         ("snapshot", streaming.service.log.seq, mint) for mint in TRADED
     ]

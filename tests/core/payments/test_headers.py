@@ -117,6 +117,7 @@ def test_we_read_what_the_official_package_sends() -> None:
         pay_to=TERMS.pay_to,
         amount=112_500,
         identifier=ID,
+        quote=b"m" * 32,
     )
     assert presented.matches(TERMS)
     for field in ("scheme", "network", "asset", "pay_to"):

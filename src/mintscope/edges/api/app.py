@@ -136,9 +136,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     )
     health = _health(checks, health_limit, limits, clock, coverage)
     operations = [
-        _token_operation(v1),
-        *_trial_operations(v1, trial, public_limit, limits),
-        batch_operation(v1),
+        *_report_operations(v1, trial, public_limit, limits),
         *_sale_operations(sales),
         *_balance_operations(v1, sales),
         *_rotate_operations(rotate),
@@ -152,9 +150,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     if lists is not None:
         operations += token_operations(lists, limits=limits, clock=clock)
     identity = identity or Identity(origin=DEFAULT_ORIGIN)
-    adverts.add(operations, identity)
-    if trial is not None:
-        adverts.give_away(REPORT_PATH, TRIAL_PATH)
+    _advertise(adverts, operations, identity, trial)
     terms = () if merchant is None else [each.terms for each in merchant.payment_tokens]
     surfaces = Surfaces(
         operations, identity=identity, adverts=adverts, terms=terms, clock=clock, other=other_paths
@@ -234,13 +230,23 @@ def _token_operation(v1: V1) -> Operation:
     # fmt: on
 
 
-def _trial_operations(
+def _report_operations(
     v1: V1, trial: TrialBounds | None, limit: Limit, limits: AddressLimits
 ) -> list[Operation]:
-    if trial is None:
-        return []
-    route = TrialRoute(v1, trial, requests=limits.of(limit), limits=limits.limits)
-    return [route.operation()]
+    operations = [_token_operation(v1), batch_operation(v1)]
+    if trial is not None:
+        route = TrialRoute(v1, trial, requests=limits.of(limit), limits=limits.limits)
+        operations.insert(1, route.operation())
+    return operations
+
+
+def _advertise(
+    adverts: Adverts, operations: Sequence[Operation], identity: Identity, trial: TrialBounds | None
+) -> None:
+    """Write what a 402 says of *operations*."""
+    adverts.add(operations, identity)
+    if trial is not None:
+        adverts.give_away(REPORT_PATH, TRIAL_PATH)
 
 
 def _sale_operations(sales: CreditRoutes) -> list[Operation]:

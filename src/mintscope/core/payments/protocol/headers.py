@@ -46,6 +46,7 @@ _IDENTIFIER_OFFER: Final = {
     IDENTIFIER: {
         "info": {"required": False},
         "schema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
             "properties": {
                 "required": {"type": "boolean"},

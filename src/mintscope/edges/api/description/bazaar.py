@@ -88,13 +88,14 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
         required = schema["properties"]["queryParams"]["required"]
         asked = {name: info["queryParams"][name] for name in required}
         info = info | {"queryParams": asked}
-    places = {name: {"type": "object"} for name in ("pathParams", "queryParams") if name in info}
-    shown = {**schema, "properties": schema["properties"] | places}
+    kept = ("type", "method", "bodyType")  # the rest is in the schema of the body
+    properties = {name: schema["properties"][name] for name in kept if name in info}
+    shown = {"type": "object", "properties": properties, "required": list(properties)}
     bazaar = whole.bazaar | {
         "info": {"input": info},
         "schema": {"type": "object", "properties": {"input": shown}, "required": ["input"]},
     }
-    return msgspec.structs.replace(whole, description=summary, bazaar=bazaar)
+    return msgspec.structs.replace(whole, description=summary.partition(";")[0], bazaar=bazaar)
 
 
 def _first_sentences(text: str) -> str:

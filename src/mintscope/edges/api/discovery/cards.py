@@ -91,7 +91,7 @@ def _name(identity: Identity) -> str:
 
 
 def _slug(name: str) -> str:
-    """Return *name* in lower-case letters, digits and single hyphens."""
+    """Return *name* in lower case, with single hyphens for all but ASCII and digits."""
     kept = "".join(sign if sign.isalnum() and sign.isascii() else "-" for sign in name.lower())
     return "-".join(part for part in kept.split("-") if part) or "service"
 
