@@ -103,8 +103,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> HttpApplication:
     """Return the API.
 
-    checks     what /v1/health and /readyz ask
-    trial      what is given away; None: nothing is
+    checks, trial   what /v1/health and /readyz ask; what is given away, None for nothing
     limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
