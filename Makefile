@@ -40,8 +40,7 @@ test: $(VENV)/browser ## every test, about ten minutes on two cores
 check: $(VENV)/dev ## format, lint, types, layers: fastest first
 	@$(BIN)/ruff format --check src tests bench prove
 	@$(BIN)/ruff check --no-cache src tests bench prove
-	@$(BIN)/mypy src tests bench prove
-	@$(BIN)/lint-imports
+	@$(BIN)/mypy src tests bench prove & types=$$!; $(BIN)/lint-imports; layers=$$?; wait $$types && exit $$layers
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
@@ -125,17 +124,17 @@ $(VENV)/demo: $(VENV)/compiled requirements/demo.txt
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/demo.txt
 	@touch $@
 
+# All is compiled by all cores, while npm waits for its packages.
 $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.json)
 	@echo "installing the test tools ..."
-	@$(PIP) install --require-hashes --only-binary :all: -r requirements/dev.txt
-	@for folder in $(PACKAGES); do \
-	  PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $$folder --silent --no-audit --no-fund || exit 1; \
-	done
+	@$(PIP) install --require-hashes --only-binary :all: --no-compile -r requirements/dev.txt
+	@started=; for folder in $(PACKAGES); do \
+	  PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $$folder --silent --no-audit --no-fund & started="$$started $$!"; \
+	done; $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true; for each in $$started; do wait $$each || exit 1; done
 	@touch $@
 
 # Chromium comes from Debian where that is possible; without it its tests are skipped.
-$(VENV)/browser: $(VENV)/dev tests/browser/package-lock.json
-	@PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/browser --silent --no-audit --no-fund
+$(VENV)/browser: $(VENV)/dev
 	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
 	  echo "installing the browser ..."; export DEBIAN_FRONTEND=noninteractive; \
 	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \
