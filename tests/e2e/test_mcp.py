@@ -132,7 +132,8 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
 
 def is_paid_for(name: str, result: CallToolResult) -> bool:
     """Say whether a credit is due: a page with nothing in it is free."""
-    tables = [each for each in told_by(result)["data"].values() if "rows" in each]
+    parts = told_by(result)["data"].values()
+    tables = [each for each in parts if isinstance(each, dict) and "rows" in each]
     return name not in {"get_balance", "search_tokens", "try_token"} and all(
         each["rows"] for each in tables
     )
