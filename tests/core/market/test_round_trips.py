@@ -200,3 +200,21 @@ def test_the_log_decides_round_trips_again_as_they_were() -> None:
 
     assert again == told.swaps
     assert decided == standings.of(TOKEN)
+
+
+def test_the_log_decides_again_that_a_route_through_a_token_is_no_volume() -> None:
+    """It sets prices, so that only the log's own word keeps its volume out."""
+    standings = begun("honest", "second")
+    before = standings.of(TOKEN)
+    told = then(
+        standings,
+        leg(2.01, signer="x", quote=WSOL),
+        leg(2.0, pool="second", signer="x", is_buy=False, inner=1),
+    ).swaps
+    assert [one.evidence and one.evidence.uncounted for one in told] == [Uncounted.ROUND_TRIP] * 2
+    assert [one.volume for one in told] == [0, 0]
+    logged = swaps_of(TOKEN, swaps_blob(told))
+    again, _ = decide_again(before, UnixS(START + 1_201), logged)
+
+    assert None not in [one.price_usd for one in again]
+    assert [one.volume for one in again] == [0, 0]

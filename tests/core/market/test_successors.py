@@ -28,13 +28,21 @@ START: Final = 1_700_000_000
 RATE: Final = Rate(150.0, UnixS(START))
 
 
-def trade(pool: str, usd: float, *, depth: float = 17_000.0, signer: str = "", at: int = 0) -> Swap:
-    """Return a purchase in *pool* for *usd* each, transaction *at* of its slot."""
+def trade(  # noqa: PLR0913 - what a swap says
+    pool: str,
+    usd: float,
+    *,
+    tokens: float = 100.0,
+    depth: float = 17_000.0,
+    signer: str = "",
+    at: int = 0,
+) -> Swap:
+    """Return a purchase of *tokens* in *pool* for *usd* each, transaction *at* of its slot."""
     made = swap(
         TOKEN,
         USDC,
-        base_amount=100 * 10**6,
-        quote_amount=int(100 * usd * 10**6),
+        base_amount=int(tokens * 10**6),
+        quote_amount=int(tokens * usd * 10**6),
         signer=signer or pool,
         index=at,
     )
@@ -121,6 +129,33 @@ def test_a_curve_that_is_not_known_leaves_nothing() -> None:
     assert prices(told) == [None]
     assert market.standings.of(TOKEN) == before
     assert prices(market.slot(trade("private", 9.0, depth=10**6))) == [None]
+
+
+def test_a_pool_forgets_what_little_money_showed_on_its_curve() -> None:
+    """A few dollars move the curve by a tenth, so that a stranger with 4,000 USD outweighs it.
+
+    The pool holds 17,000, and no trade has shown less.
+    """
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+    stranger = trade("stranger", 3.0, depth=4_000.0, at=1)
+    for number in range(60):
+        market.slot(trade("curve", (2.0, 2.2)[number // 2 % 2], tokens=1.0), stranger)
+    assert prices(market.slot(trade("curve", 2.2, tokens=1.0), stranger)) == [None, 3.0]
+    market.slot(leaves("curve", "pool"))
+
+    for _ in range(3):
+        assert prices(market.slot(trade("pool", 2.2), stranger)) == [2.2, None]
+
+
+def test_a_pool_far_from_its_curve_holds_what_its_balance_shows() -> None:
+    """The move from curve to pool is the migration's: small trades there have not made it."""
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+    market.slot(leaves("curve", "pool"))
+
+    for _ in range(5):
+        assert prices(market.slot(trade("pool", 1.2, tokens=2.0))) == [1.2]
 
 
 def test_a_migration_is_no_side_of_a_round_trip() -> None:
