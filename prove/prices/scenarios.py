@@ -82,9 +82,8 @@ def launches() -> Iterator[tuple[str, Scenario]]:
             yield launch["mint"], real_launch(launch, curve_s)
 
 
-def read_launches() -> list[dict[str, Any]]:
+def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict[str, Any]]:
     """Return the launches of market_2026; none where the data is missing."""
-    path = LAUNCHES / "launch_trades.jsonl.gz"
     if not path.exists():
         return []
     with gzip.open(path, "rt") as lines:

@@ -128,4 +128,44 @@ BOUGHT: Final = Recipe(
     ),
 )
 
-RECIPES: Final = (ORDER, POISON, BOUGHT)
+LAUNCHED: Final = Recipe(
+    name="prices of launches",
+    proves="the price of a real launch is that of its deepest pool in 99 % of seconds",
+    tests=("e2e/test_launch_prices.py",),
+    mutants=(
+        Mutant("a migration is not followed", STANDING, "if left is None:", "if True:"),
+        Mutant(
+            "a curve that is left weighs what stood in it",
+            STANDING,
+            "return self.depth / SILENT * min(1.0, dead_s / silent_s)",
+            "return float(self.depth)",
+        ),
+    ),
+)
+VOLUMES: Final = Recipe(
+    name="volumes",
+    proves="sums of volume over all widths agree with the swaps that count",
+    tests=(
+        "core/market/test_volumes_add_up.py",
+        "core/market/test_excluded_volume.py",
+        "core/market/test_volume_of_routes.py",
+    ),
+    mutants=(
+        Mutant(
+            "a round trip is volume",
+            PRICING,
+            "volume = 0 if uncounted else flow",
+            "volume = flow",
+            ("core/market/test_volumes_add_up.py",),
+        ),
+        Mutant(
+            "a past that joins keeps its volume",
+            "core/market/history/past.py",
+            "return evidence.flow if sets and not evidence.uncounted else 0",
+            "return swap.volume",
+            ("core/market/test_excluded_volume.py",),
+        ),
+    ),
+)
+
+RECIPES: Final = (ORDER, POISON, BOUGHT, LAUNCHED, VOLUMES)

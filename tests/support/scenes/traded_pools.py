@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from prove.prices.market import SOL_USD, START, Trade, trade
@@ -21,6 +22,11 @@ SOL_DECIMALS: Final = 9
 OTHER_DECIMALS: Final = 6
 SOL: Final = "SOL"  # the market in which the rate is made
 FIRST_SLOT: Final = 1_000
+PUMPFUN: Final = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
+MIGRATE: Final = hashlib.sha256(b"global:migrate").digest()[:8]
+
+
+EMPTY: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
 
 
 class Swapped(NamedTuple):
@@ -52,17 +58,25 @@ def mint_of(market: str) -> str:
     return WSOL if market == SOL else address(f"token of {market}")
 
 
-def block_file(markets: Mapping[str, Sequence[Trade]]) -> tuple[bytes, list[Swapped]]:
-    """Return blocks with the trades of all *markets*, one a second, and the trades in order."""
+def block_file(
+    markets: Mapping[str, Sequence[Trade]], curves: Mapping[str, Mapping[str, str]] = EMPTY
+) -> tuple[bytes, list[Swapped]]:
+    """Return blocks with the trades of all *markets*, one a second, and the trades in order.
+
+    curves   by market and pool, the curve that the pool takes the place of: a migration says so
+             just before its first trade
+    """
     swapped: list[Swapped] = []
-    lines = list(_blocks(markets, swapped))
+    lines = list(_blocks(markets, swapped, {name: dict(pools) for name, pools in curves.items()}))
     return b"".join(
         json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines
     ), swapped
 
 
 def _blocks(
-    markets: Mapping[str, Sequence[Trade]], swapped: list[Swapped]
+    markets: Mapping[str, Sequence[Trade]],
+    swapped: list[Swapped],
+    curves: Mapping[str, dict[str, str]],
 ) -> Iterator[dict[str, Any]]:
     together = sorted(
         ((one, name) for name, trades in markets.items() for one in trades),
@@ -71,6 +85,9 @@ def _blocks(
     for time, trades in groupby(together, key=lambda pair: pair[0].offer.time):
         entries = []
         for one, name in trades:
+            curve = curves.get(name, {}).pop(one.offer.pool, None)
+            if curve is not None:
+                entries.append(_migration(name, curve, one.offer.pool))
             signature = b58(hashlib.sha512(f"trade {len(swapped)}".encode()).digest())
             swapped.append(Swapped(signature, mint_of(name), one))
             entries.append(_entry(swapped[-1], name))
@@ -109,6 +126,24 @@ def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
     )
     entry = tx.entry()
     entry["transaction"]["signatures"] = [swapped.signature]
+    return entry
+
+
+def _migration(market: str, curve: str, pool: str) -> dict[str, Any]:
+    """Return pump.fun's migration of the token of *market* from *curve* to *pool*."""
+    accounts = [
+        "global", "withdraw authority", mint_of(market), f"{curve} of {market}", "its vault",
+        "user", "system", "tokens", "amm", f"{pool} of {market}", "pool authority",
+    ]  # fmt: skip
+    left, filled = f"quote of {curve} of {market}", f"quote of {pool} of {market}"
+    sol = 10**SOL_DECIMALS
+    moved = checked(left, WSOL, filled, sol, SOL_DECIMALS)
+    tx = Tx(Ix(PUMPFUN, accounts, MIGRATE, [moved]))
+    tx.holds(left, WSOL, "curves", SOL_DECIMALS, before=sol)
+    tx.holds(filled, WSOL, CPMM_AUTHORITY, SOL_DECIMALS, after=sol)
+    entry = tx.entry()
+    unique = hashlib.sha512(f"migration of {market} to {pool}".encode()).digest()
+    entry["transaction"]["signatures"] = [b58(unique)]
     return entry
 
 

@@ -1,0 +1,133 @@
+"""Real trades of launches, through block files, ingest and the API: the price of each second.
+
+market_2026 has the trades of nine tokens in the first five minutes of their pool, by one pool each
+and without balances.  Made are: the curve before it (115 SOL, a swap every 0.7 s), what stands in
+the pool (85 SOL and all that came in since), and the trades of SOL.  Each token is tried behind
+curves of several lengths: once with the migration of pump.fun between curve and pool, and once
+without any, as on venues whose migrations name no pool.
+
+The price that is served in a second is that of the newest swap that, by `/swaps`, set it.  The true
+one is that of the newest trade: on the curve before the pool's first trade, in the pool after it.
+Judged are all seconds from the end of the curve on.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+from prove.prices.market import START, Trade
+from prove.prices.scenarios import CURVES_S, read_launches, real_launch
+
+from support.scenes.replayed import answered, replayed
+from support.scenes.service import Service
+from support.scenes.traded_pools import Swapped, mint_of
+
+STORM_IS_FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+OFF: Final = 0.02
+OFF_SHARE_MAX: Final = 0.01
+FOLLOWED_S_MAX: Final = 10
+CREDITS: Final = 100_000
+CURVES: Final = {"pool": "curve"}
+
+
+class Launch(NamedTuple):
+    """A token's trades, judged from *since_s* on; whether a migration stands before its pool."""
+
+    trades: Sequence[Trade]
+    since_s: int
+    is_migrated: bool
+
+
+class Seconds(NamedTuple):
+    """How many seconds were judged, in how many the price was off, and for how long in a row."""
+
+    judged: int
+    off: int
+    longest: int
+
+
+def launches(read: Sequence[Mapping[str, Any]]) -> dict[str, Launch]:
+    """Return each launch of *read* with and without a migration, behind its curves."""
+    made = {}
+    for place, launch in enumerate(read):
+        some = (CURVES_S[1 + place % 9], CURVES_S[(4 + place) % 10])
+        for curve_s in CURVES_S if STORM_IS_FULL else some:
+            trades, since_s = real_launch(dict(launch), curve_s)
+            for is_migrated in (True, False):
+                name = f"{launch['mint']} after {curve_s} s, {is_migrated}"
+                made[name] = Launch(trades, since_s, is_migrated)
+    return made
+
+
+def seconds_off(
+    true: Sequence[tuple[int, float]], served: Sequence[tuple[int, float]], since: int
+) -> Seconds:
+    """Compare prices by (Unix s, price), second by second from *since* to the last true one."""
+    now = [0.0, 0.0]
+    places = [0, 0]
+    judged = off = longest = run = 0
+    for second in range(since, true[-1][0] + 1):
+        for side, prices in enumerate((true, served)):
+            while places[side] < len(prices) and prices[places[side]][0] <= second:
+                now[side] = prices[places[side]][1]
+                places[side] += 1
+        if not now[0]:
+            continue
+        judged += 1
+        is_off = not now[1] or max(now[0] / now[1], now[1] / now[0]) > 1 + OFF
+        run = run + 1 if is_off else 0
+        off += is_off
+        longest = max(longest, run)
+    return Seconds(judged, off, longest)
+
+
+async def served(
+    service: Service, token: str, name: str, mine: Sequence[Swapped]
+) -> list[tuple[int, float]]:
+    """Return the prices that the API says were set, in order."""
+    lines = await answered(service, token, name)
+    assert len(lines) == len(mine), name
+    told = [lines[one.signature] for one in mine]
+    return [(one["t"], one["price"]["usd"]) for one in told if one["setsPrice"]]
+
+
+@pytest.mark.timeout(1_800 if STORM_IS_FULL else 240)
+async def test_the_price_of_a_launch_is_that_of_its_deepest_pool(
+    tmp_path: Path, shared_data: Path, record_property: Callable[[str, object], None]
+) -> None:
+    path = shared_data / "market_2026" / "launch_trades.jsonl.gz"
+    if not path.is_file():
+        pytest.skip(f"did not run: the launches are not there: {path}")
+    made = launches(read_launches(path))
+    curves = {name: CURVES for name, launch in made.items() if launch.is_migrated}
+    told: dict[bool, list[Seconds]] = {True: [], False: []}
+    markets = {name: launch.trades for name, launch in made.items()}
+    async with replayed(tmp_path, markets, curves) as (service, swapped):
+        token = await service.issue(CREDITS)
+        for name, launch in made.items():
+            mine = [one for one in swapped if one.mint == mint_of(name)]
+            prices = await served(service, token, name, mine)
+            true = [(one.trade.offer.time, one.trade.offer.usd) for one in mine]
+            told[launch.is_migrated].append(seconds_off(true, prices, START + launch.since_s))
+    for is_migrated, all_seconds in told.items():
+        judged = sum(one.judged for one in all_seconds)
+        off = sum(one.off for one in all_seconds)
+        longest = max(one.longest for one in all_seconds)
+        what = "with" if is_migrated else "without"
+        figure = (
+            f"{len(all_seconds)} launches {what} a migration: within 2 % in"
+            f" {100 * (1 - off / judged):.2f} % of {judged} seconds, off for {longest} s at most"
+        )
+        record_property("figure", figure)
+        assert off <= OFF_SHARE_MAX * judged, figure
+        assert longest <= FOLLOWED_S_MAX, figure
+
+
+def test_seconds_without_a_price_and_with_another_are_off() -> None:
+    true = [(0, 1.0), (5, 2.0), (9, 2.0)]
+
+    assert seconds_off(true, [(0, 1.0), (5, 2.0)], 0) == (10, 0, 0)
+    assert seconds_off(true, [(2, 1.0), (7, 2.03)], 0) == (10, 4, 2)
+    assert seconds_off(true, [(2, 1.0), (7, 2.05)], 4) == (6, 5, 5)

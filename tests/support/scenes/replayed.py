@@ -1,0 +1,87 @@
+"""The made markets of `prove.prices` in block files, through ingest, and served by the API."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from prove.prices.market import START, Trade
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.solana import WSOL
+from mintscope.base.time import DAY_S, SECOND_MS
+from mintscope.core.dex.decode import decode_block
+from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
+from mintscope.core.market.standing import Offer
+from mintscope.edges.ingest.pipeline import Ingest
+from mintscope.edges.sources.files import FileSource
+from mintscope.shell.config.sections import ApiConfig
+from support.scenes.market_engines import market_of
+from support.scenes.service import Service, bearer, running_service
+from support.scenes.traded_pools import (
+    EMPTY,
+    SOL,
+    Swapped,
+    block_file,
+    last_second,
+    mint_of,
+    sol_market,
+)
+
+PAGE: Final = 500
+UNLIMITED: Final = ApiConfig(rate_limit_requests=1_000_000)
+
+
+class AnsweredRule:
+    """What the API says of the swaps of one token, in order."""
+
+    def __init__(self, sets: Sequence[bool]) -> None:
+        self._sets: Iterator[bool] = iter(sets)
+
+    def sets_price(self, _offer: Offer) -> bool:
+        """Return what it says of the next one."""
+        return next(self._sets)
+
+
+@asynccontextmanager
+async def replayed(
+    folder: Path,
+    markets: Mapping[str, Sequence[Trade]],
+    curves: Mapping[str, Mapping[str, str]] = EMPTY,
+) -> AsyncIterator[tuple[Service, list[Swapped]]]:
+    """Serve what block files with the trades of *markets* leave behind: see `block_file`."""
+    end_s = last_second(markets)
+    content, swapped = block_file({SOL: sol_market(end_s), **markets}, curves)
+    path = folder / "blocks.jsonl"
+    path.write_bytes(content)
+    clock = ManualClock(UnixMs((START + end_s) * SECOND_MS))
+    retention = Retention(DEFAULT_RETENTION.keep_s, swaps_s=DAY_S)
+    async with market_of("sqlite", folder, retention=retention) as market:
+        await Ingest(
+            source=FileSource([path]),
+            store=market.store,
+            decode=decode_block,
+            clock=clock,
+            mints=[WSOL, *(Mint(mint_of(name)) for name in markets)],
+            follows_files=True,
+        ).run()
+        async with running_service(
+            folder, clock=clock, series=market.series, api=UNLIMITED
+        ) as service:
+            yield service, swapped
+
+
+async def answered(service: Service, token: str, name: str) -> dict[str, dict[str, Any]]:
+    """Return the swaps of a market as `/swaps` lists them, by signature."""
+    lines: dict[str, dict[str, Any]] = {}
+    asked = {"limit": str(PAGE)}
+    while True:
+        path = f"/v1/token/{mint_of(name)}/swaps"
+        response = await service.client.get(path, params=asked, headers=bearer(token))
+        assert response.status_code == 200, response.text
+        data = response.json()["data"]
+        lines |= {swap["signature"]: swap for swap in data["swaps"]}
+        if data["nextCursor"] is None:
+            return lines
+        asked["cursor"] = data["nextCursor"]
