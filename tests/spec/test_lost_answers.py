@@ -65,6 +65,24 @@ async def test_with_its_key_it_is_given_again_and_without_it_is_409(
     assert world.calls.count("sendTransaction") == 1
 
 
+@pytest.mark.parametrize(
+    ("price_age_ms", "later_ms", "expected"),
+    [(299_000, 0, "live"), (300_001, 0, "idle"), (None, 0, "live"), (300_001, 60_000, "degraded")],
+)
+async def test_it_says_again_whether_its_token_is_idle(
+    shop: SellingApi, price_age_ms: int | None, later_ms: int, expected: str
+) -> None:
+    shop.service.reports.price_age_ms[TRACKED] = price_age_ms
+    payment = await shop.paid("GET", REPORT)
+    first = await shop.send("GET", REPORT, payment, key=KEY)
+    shop.service.reports.price_age_ms[TRACKED] = 0
+    shop.service.clock.advance(later_ms)
+    again = await shop.send("GET", REPORT, payment, key=KEY)
+
+    assert again.json()["data"] == first.json()["data"]
+    assert again.headers["x-data-status"] == expected
+
+
 async def test_an_answer_is_given_again_only_to_the_request_it_was_made_for(
     shop: SellingApi,
 ) -> None:

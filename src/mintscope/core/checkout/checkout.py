@@ -37,7 +37,7 @@ from mintscope.core.credits.debit import (
     TooFew,
 )
 from mintscope.core.credits.ledger import CreditLedger, Empty
-from mintscope.core.market.report import ReadReport
+from mintscope.core.market.report import ReadReport, told_price_age_ms
 from mintscope.core.payments.answer import Contradiction
 from mintscope.core.payments.demand import Demand, Wanted
 from mintscope.core.payments.facilitator import VerifiedPayment
@@ -304,4 +304,5 @@ def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
 def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
     head, _, body = packed.partition(b"\n")
     slot, _, read_at = head.partition(b" ")
-    return ReadReport(body, Slot(int(slot)), max(0, now - int(read_at)))
+    age_ms = max(0, now - int(read_at))
+    return ReadReport(body, Slot(int(slot)), age_ms, price_age_ms=told_price_age_ms(body))

@@ -355,6 +355,26 @@ class ReadReport(msgspec.Struct, frozen=True, gc=False):
     price_age_ms: int | None = None
 
 
+class _Aged(msgspec.Struct, rename="camel"):
+    age_ms: int | None = None
+
+
+class _Told(msgspec.Struct):
+    price: _Aged | None = None
+
+
+_told: Final = msgspec.json.Decoder(_Told)
+
+
+def told_price_age_ms(body: bytes) -> int | None:
+    """Return `price.ageMs` of the report in *body*; None if it is none, or does not say."""
+    try:
+        price = _told.decode(body).price
+    except msgspec.DecodeError:  # of a page without a price, in another shape
+        return None
+    return None if price is None else price.age_ms
+
+
 def tag_of(values: Floats, price: Price) -> bytes:
     """Return the entity tag of a report with *price* made of *values*: weak, bytes may differ."""
     parts = blake2b(values.tobytes(), digest_size=12)
