@@ -10,6 +10,7 @@ from prove.prices.market import Trade
 from prove.prices.rules import RULES, Rule
 from prove.prices.scenarios import (
     Scenario,
+    by_turns,
     cents_after_quiet,
     cents_near,
     changes_pool,
@@ -59,6 +60,9 @@ RICH: Final[dict[str, Callable[[float], tuple[Sequence[Trade], int]]]] = {
     "in 35 s of quiet": partial(rich, quiet_s=35),
     "in 5 minutes of quiet": partial(rich, quiet_s=300),
     "in an hour of quiet": partial(rich, quiet_s=3_600),
+    "in 35 s of quiet, by one sum in two pools by turns": partial(by_turns, pools=2),
+    "in 35 s of quiet, by one sum in seven pools by turns": by_turns,
+    "in 5 minutes of quiet, by one sum in seven pools by turns": partial(by_turns, quiet_s=300),
 }
 
 

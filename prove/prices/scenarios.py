@@ -196,6 +196,26 @@ def rich(
     return in_order(honest, early, late), start
 
 
+def by_turns(
+    usd: float, *, quiet_s: int = 35, pools: int = 7, every_s: float = 1.0
+) -> tuple[list[Trade], int]:
+    """Return an attack by one sum of *usd* that goes from one of many pools to the next.
+
+    quiet_s   without an honest trade before the attack, and during it
+    every_s   seconds after which the next pool has its turn
+    """
+    begin = 1_200
+    honest, price = _honest(7, begin)
+    start = begin + quiet_s
+    own = []
+    for turn in range(int(220 / every_s)):
+        time = start - 100 + turn * every_s
+        usd_each = price(time) * (1.05 if time >= start else 1.0)
+        pool, signer = f"own-{turn % pools}", f"own-{turn // pools % 7}"
+        own.append(_own(time, usd_each, 50.0, usd, pool=pool, signer=signer))
+    return in_order(honest, own), start
+
+
 def _own(  # noqa: PLR0913 - what a swap says
     time: float,
     price: float,

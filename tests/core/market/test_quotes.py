@@ -196,3 +196,71 @@ def test_amounts_in_a_staking_token_are_exact(
     if priced.price_usd is not None:
         ratio = Fraction(amount * 10 ** decimals[1], base * 10 ** decimals[0])
         assert priced.price_usd == pytest.approx(float(ratio * Fraction(worth)), rel=1e-14)
+
+
+class TestAQuoteOfOnesOwn:
+    """Anyone can make a token, trade it for SOL in a pool of ten dollars, and own a billion."""
+
+    def began(self, depth_of_quote: int) -> tuple[Standings, UnixS]:
+        """Return an honest pool of TOKEN at 2 USD that holds 100,000, and OTHER at 1 USD."""
+        pools, time = Standings(), NOW
+        for number in range(1_801):
+            time = UnixS(NOW + 2 * number)
+            pools.begin(Slot(number))
+            signer = f"{number % 7}"
+            honest = offer(2.0, time)._replace(pool="honest", signer=signer, depth=100_000 * 10**6)
+            if number % 10 == 0:  # more seldom than a robust one, which has no token for a quote
+                pools.sets_price(TOKEN, honest)
+            made = offer(1.0, time)._replace(signer=signer, depth=depth_of_quote)
+            pools.sets_price(OTHER, made)
+            pools.finalize(Slot(number))
+        return pools, time
+
+    def sets_price(self, depth_of_quote: int, *, usd: float, seconds: int = 900) -> bool:
+        """Return whether a pool with a million of OTHER comes to decide the price of TOKEN."""
+        pools, time = self.began(depth_of_quote)
+        sets = False
+        for number in range(seconds):
+            pools.begin(Slot(10_000 + number))
+            quotes = Quotes(pools.of, UnixS(time + number))
+            assert quotes.kind(OTHER) is QuoteKind.TOKEN
+            own = swap(OTHER, int(100 * usd * 10**6), TOKEN, 100 * 10**6)
+            own = own._replace(pool="own", in_left=10**12, signer=f"own {number % 3}")
+            priced = price_slot([own], RATE, pools.sets_price, quotes, UnixS(time + number)).swaps
+            sets = priced[0].price_usd is not None
+            pools.sets_price(OTHER, offer(1.0, UnixS(time + number))._replace(depth=depth_of_quote))
+        return sets
+
+    def test_it_buys_no_price(self) -> None:
+        """The honest pool is silent all the while, and weighs an eighth."""
+        assert not self.sets_price(10 * 10**6, usd=6.0)
+        assert not self.sets_price(90_000 * 10**6, usd=6.0)
+
+    def test_what_is_sold_for_a_deep_token_has_its_depth(self) -> None:
+        assert self.sets_price(1_000_000 * 10**6, usd=6.0)
+
+
+def test_what_stands_in_a_pool_is_bounded_by_what_is_behind_its_quote() -> None:
+    deep = market({OTHER: 0.5, JITOSOL: 187.5})
+    assert deep.behind(OTHER) == 10**15 // 8
+    assert deep.behind(JITOSOL) is None
+    pools = Standings()
+    for slot in range(1_801):
+        pools.begin(Slot(slot))
+        told = offer(0.5, UnixS(NOW + 2 * slot))
+        pools.sets_price(OTHER, told._replace(depth=8_000 * 10**6))
+        far = told._replace(pool="far", usd=0.6, depth=1_000 * 10**6)
+        pools.sets_price(OTHER, far)
+        pools.finalize(Slot(slot))
+    quotes = Quotes(pools.of, UnixS(NOW + 3_600))
+    assert quotes.behind(OTHER) == 1_000 * 10**6
+    one = swap(OTHER, 3_000_000, TOKEN, 1_000_000)._replace(in_left=10**10)
+    (priced,) = price_slot([one], RATE, None, quotes).swaps
+    assert priced.evidence is not None
+    assert (priced.evidence.depth, priced.evidence.flow) == (1_000 * 10**6, 1_500_000)
+    (staked,) = price_slot(
+        [swap(JITOSOL, 10**6, TOKEN, 10**6, decimals=(6, 6))._replace(in_left=10**13)], RATE, None,
+        market({JITOSOL: 187.5}),
+    ).swaps  # fmt: skip
+    assert staked.evidence is not None
+    assert staked.evidence.depth == 1_875_000_000 * 10**6

@@ -13,7 +13,7 @@ from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.log import PricedSwap, Uncounted
 from mintscope.core.market.pricing import Priced, Rate, Unpriced, price_slot
 from mintscope.core.market.quotes import BASIC
-from mintscope.core.market.standing import Standing, Standings
+from mintscope.core.market.standing import Standing, Standings, Trip
 from mintscope.core.market.swap import Swap
 from mintscope.edges.storage.sql.market.rows import swaps_blob, swaps_of
 from support.fakes.made_chain import MINTS, swap
@@ -135,6 +135,63 @@ def test_a_route_through_a_token_is_no_round_trip() -> None:
         leg(2.0, pool="second", signer="x", is_buy=False, inner=1),
     )
     assert None not in prices(told)
+
+
+def test_a_loop_over_three_mints_sets_no_price() -> None:
+    """SOL buys the token, which is sold for dollars, which buy SOL: it ends where it began."""
+    legs = (
+        leg(2.2, signer="x", quote=WSOL),
+        leg(2.3, pool="second", signer="x", is_buy=False, inner=1),
+    )
+    home = swap(
+        WSOL, USDC, base_amount=10**9, quote_amount=150 * 10**6, base_decimals=9, signer="x"
+    )._replace(inner=2, pool="sol", in_left=10**12)
+    told = then(begun("honest", "second"), *legs, home)
+    assert prices(told) == [None, None, None]
+    assert [one.evidence and one.evidence.trip for one in told.swaps] == [Trip.LOOP] * 3
+
+    another = home._replace(signer="y")
+    told = then(begun("honest", "second"), *legs, another)
+    assert [one.evidence and one.evidence.trip for one in told.swaps] == [Trip.NONE] * 3
+
+
+def test_a_loop_through_a_token_without_a_price_sets_none() -> None:
+    """Between the token and another one nothing is priced, but it closes the loop."""
+    other = MINTS[1]
+    legs = (
+        leg(2.2, signer="x"),
+        swap(
+            TOKEN, other, base_amount=10**8, quote_amount=10**8, is_buy=False, signer="x", inner=1
+        ),
+        swap(other, USDC, base_amount=10**8, quote_amount=10**8, is_buy=False, signer="x", inner=2),
+    )
+    told = then(begun("honest"), *legs)
+    assert prices(told) == [None, None]
+    assert prices(then(begun("honest"), *legs[:2])) == [2.2]
+
+
+def test_a_split_purchase_is_no_loop() -> None:
+    """A part for SOL, the rest for dollars that SOL paid for."""
+    told = then(
+        begun("honest", "second"),
+        leg(2.01, signer="x", quote=WSOL),
+        swap(WSOL, USDC, base_amount=10**9, quote_amount=150 * 10**6, base_decimals=9, signer="x",
+             is_buy=False, inner=1)._replace(pool="sol", out_left=10**12),
+        leg(2.0, pool="second", signer="x", inner=2),
+    )  # fmt: skip
+    assert None not in prices(told)
+
+
+def test_two_keys_of_one_transaction_are_a_round_trip() -> None:
+    """No one else could trade between them, whoever holds the keys."""
+    told = then(
+        begun("honest"),
+        leg(4.0, signer="x"),
+        leg(3.9, signer="x too", is_buy=False, inner=1),
+        leg(2.02, signer="z", inner=2)._replace(transaction_index=1),
+    )
+    assert prices(told) == [None, None, 2.02]
+    assert [one.volume for one in told.swaps] == [0, 0, 202 * 10**6]
 
 
 def test_what_is_bought_and_sold_in_two_transactions_sets_prices() -> None:

@@ -123,6 +123,22 @@ def test_a_pool_that_is_left_weighs_ever_less() -> None:
     assert "other" in after(left, late)[1]
 
 
+def test_one_sum_that_goes_from_pool_to_pool_outweighs_no_silent_one() -> None:
+    """Each of seven pools has it for a second of seven; together they seem to have seven times it.
+
+    Pools of less than an eighth of those that trade make none that is silent any heavier.
+    """
+    honest = trades("honest", range(0, 600, 2))
+
+    def by_turns(depth: float) -> list[list[Offer]]:
+        return [trades(f"own {n}", range(610 + n, 700, 7), usd=3.0, depth=depth) for n in range(7)]
+
+    assert after(honest, *by_turns(DEPTH / 9))[1].keys() == {"honest"}
+    assert after(honest, *by_turns(DEPTH / 7))[1].keys() > {"honest"}
+    new = trades("new", range(610, 700), usd=3.0, depth=DEPTH / 2)
+    assert after(honest, new, *by_turns(DEPTH / 20))[1]["new"][-1] == 699
+
+
 def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
     standing, _ = after(trades("honest", [0] * 50))
     pool = standing.pools[0]

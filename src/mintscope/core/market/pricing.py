@@ -7,8 +7,8 @@ No rate    no price and no volume, whatever the quote
 Pools      a swap sets no price unless `standing` lets its pool, and then adds no volume either:
            at a price of one's own any volume is free
 Dust       too little moved to tell a price: the swap adds volume only, ten cents at most
-Trips      what one signer bought and sold in one transaction adds no volume; if it was for the
-           same quote, its legs, and what others traded in between in one pool, set no price
+Trips      what one signer bought and sold in one transaction adds no volume; what came back to the
+           mint that it began with, and all swaps of a pool that went both ways, set no price
 Exact      volumes are integers rounded down from exact rationals of the raw
            amounts and the rate; a price is the nearest float to its rational
 """
@@ -49,7 +49,7 @@ DECIMALS_MAX: Final = 30
 
 
 Way: TypeAlias = tuple[int | str, ...]
-"""Transaction, base, and what else tells swaps apart: signer, pool, quote."""
+"""Transaction, pool or signer, and both mints as a pool received and paid them."""
 Agrees: TypeAlias = Callable[[Offer], bool]
 SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 """Whether a swap sets the price of a mint, asked of the swaps of a slot in order."""
@@ -165,12 +165,13 @@ def price_slot(
     quotes       what each mint is worth as a quote, as of before the slot
     time         of the slot
     """
-    sided, unpriced = _sided(swaps, quotes)
+    ordered = sorted(swaps, key=_position)
+    sided, unpriced = _sided(ordered, quotes)
     if rate is None:
         unpriced[Unpriced.NO_RATE] += len(sided)
         return Priced([], +unpriced)
     wash = _on_both_sides(sided)
-    trips = _trips(sided, wash) if wash else {}
+    trips = _trips(ordered)
     exact_rate = Fraction(rate.usd)
     priced = []
     for swap, seen in sided:
@@ -194,7 +195,7 @@ def price_slot(
                 evidence = _evidence(swap, seen, flow, exact_rate, quotes, uncounted=uncounted)
                 volume = 0
         else:
-            trip = _trip(trips, swap, seen.base) if trips else Trip.NONE
+            trip = _trip(trips, swap) if trips else Trip.NONE
             evidence = _evidence(
                 swap, seen, flow, exact_rate, quotes, uncounted=uncounted, trip=trip
             )
@@ -229,9 +230,9 @@ def _succession(
 def _sided(
     swaps: Iterable[Swap], quotes: Quotes
 ) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
-    """Return the swaps that have an anchor, in order, and the count of the others."""
+    """Return those of *swaps* that have an anchor, and the count of the others."""
     sided, without = [], 0
-    for swap in sorted(swaps, key=_position):
+    for swap in swaps:
         seen = oriented(swap, quotes)
         if seen is None:
             without += 1
@@ -265,6 +266,8 @@ def _evidence(  # noqa: PLR0913 - all that a swap tells
     is_direct = seen.quote_kind is not QuoteKind.TOKEN
     flow = volume
     if not is_direct:  # it may count no volume
+        behind = quotes.behind(seen.quote)
+        depth = depth if depth is None or behind is None else min(depth, behind)
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
     signer = swap.signer[:SIGNER_CHARS]
     return Evidence(
@@ -322,40 +325,53 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
     return sides[True] & sides[False]
 
 
-def _trips(
-    sided: Iterable[tuple[Swap, Oriented]], wash: set[tuple[int, Mint, str]]
-) -> dict[Way, Trip]:
-    """Return the round trips of *wash*, by way and, if they are BACK, by pool alone.
+def _trips(swaps: Sequence[Swap]) -> dict[Way, Trip]:
+    """Return the round trips of a slot: BACK by pool, LOOP by signer.
 
-    A swap of another signer inside of one is a part of it: the sandwich moved its price.
+    All swaps of a pool in a transaction that went both ways there are one, whoever signed them: the
+    victim of a sandwich, and the second key of one trader, could not trade at another price.
     """
-    sides: dict[Way, set[bool]] = {}
-    quotes: dict[Way, set[bool]] = {}
-    for swap, seen in sided:
-        trader = swap.transaction_index, seen.base, swap.signer
-        if trader in wash and swap.succeeds is None:
-            sides.setdefault((*trader, swap.pool), set()).add(seen.is_buy)
-            quotes.setdefault((*trader, seen.quote), set()).add(seen.is_buy)
-    trips: dict[Way, Trip] = {}
-    for swap, seen in sided:
-        trader = swap.transaction_index, seen.base, swap.signer
-        if trader not in wash or swap.succeeds is not None:
+    trips: dict[Way, Trip] = dict.fromkeys(_loops(swaps), Trip.LOOP)
+    ways: set[Way] = set()
+    for swap in swaps:
+        if swap.succeeds is not None:
             continue
-        if len(quotes[*trader, seen.quote]) == 1:
-            continue
-        if len(sides[*trader, swap.pool]) > 1:
-            trips[*trader[:2], swap.pool] = Trip.BACK
-        else:
-            trips[*trader, swap.pool] = Trip.LOOP
+        place = swap.transaction_index, swap.pool
+        way: Way = (*place, swap.in_mint, swap.out_mint)
+        back: Way = (*place, swap.out_mint, swap.in_mint)
+        ways.add(way)
+        if back in ways:
+            trips[way] = trips[back] = Trip.BACK
     return trips
 
 
-def _trip(trips: dict[Way, Trip], swap: Swap, base: Mint) -> Trip:
-    """Return what *swap* of *base* is to one of *trips*."""
-    back = trips.get((swap.transaction_index, base, swap.pool))
-    if back is not None:
-        return back
-    return trips.get((swap.transaction_index, base, swap.signer, swap.pool), Trip.NONE)
+def _loops(swaps: Sequence[Swap]) -> Iterable[Way]:
+    """Yield (transaction, signer, in mint, out mint) of exchanges whose gain came back to a mint.
+
+    A loop ends where it began, by however many mints: of the exchanges of one signer in one
+    transaction those are left that others lead to and go on from.
+    """
+    exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}
+    for swap in swaps:
+        if swap.succeeds is None:
+            trader = swap.transaction_index, swap.signer
+            exchanges.setdefault(trader, set()).add((swap.in_mint, swap.out_mint))
+    for trader, left in exchanges.items():
+        before = 0
+        while len(left) > 1 and len(left) != before:
+            before = len(left)
+            gained = {paid for _, paid in left}
+            given = {received for received, _ in left}
+            left = {one for one in left if one[0] in gained and one[1] in given}  # noqa: PLW2901
+        if len(left) > 1:
+            yield from ((*trader, *one) for one in left)
+
+
+def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
+    """Return what *swap* is to one of *trips*."""
+    at, way = swap.transaction_index, (swap.in_mint, swap.out_mint)
+    back = trips.get((at, swap.pool, *way))
+    return trips.get((at, swap.signer, *way), Trip.NONE) if back is None else back
 
 
 def _volume(seen: Oriented, rate: Fraction, quotes: Quotes) -> int:

@@ -11,6 +11,9 @@ Peg       the price of a dollar in its own market, beside the median of all doll
 Robust    a token whose price was set directly, by a pool that has decided for an hour and trades
           every ten seconds or so; its volume counts nothing, because a private pool can be all of
           that.  A listed staking token needs a fresh price only, and its volume counts.
+Behind    what can be got for a token bounds what stands in a pool that is quoted in it: anyone can
+          make a token and call a billion of it a billion dollars.  The part of one in POOLS_MAX is
+          for each such pool, because a mint may have as many
 
 All is a function of what decides for each mint, so that a restart or a fork changes nothing.
 """
@@ -21,7 +24,7 @@ from typing import Final, NamedTuple
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
-from mintscope.core.market.standing import Standing
+from mintscope.core.market.standing import AGREEMENT, POOLS_MAX, Standing
 from mintscope.core.market.swap import Oriented, QuoteKind, Swap
 
 PEG_MAX: Final = 0.01
@@ -35,6 +38,13 @@ ROBUST_PAUSE_S: Final = 10.0
 NO_QUOTE: Final = 4
 
 Decided = Callable[[Mint], Standing | None]
+
+
+class _Token(NamedTuple):
+    """USD of one whole token that is a quote, and the micro-USD *behind* it; None: no bound."""
+
+    usd: float
+    behind: int | None
 
 
 class QuoteMints(NamedTuple):
@@ -60,7 +70,7 @@ class Quotes:
         self._decided = decided
         self._time = time
         self._staking = mints.staking
-        self._prices: dict[Mint, float | None] = {}  # as of now, whatever the slot goes on to say
+        self._tokens: dict[Mint, _Token | None] = {}  # as of now, whatever the slot goes on to say
         self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
         self.dollars = _on_peg(self.off_peg, mints.dollars)
 
@@ -70,7 +80,7 @@ class Quotes:
             return QuoteKind.USD
         if mint == WSOL:
             return QuoteKind.SOL
-        return None if self._price(mint) is None else QuoteKind.TOKEN
+        return None if self._token(mint) is None else QuoteKind.TOKEN
 
     def rank(self, mint: Mint) -> int:
         """Return how far out *mint* is as a quote: of two, the nearer is the quote.
@@ -89,32 +99,47 @@ class Quotes:
 
     def worth(self, mint: Mint) -> float:
         """Return the USD of one whole *mint*, which is of kind TOKEN."""
-        price = self._price(mint)
-        assert price is not None
-        return price
+        token = self._token(mint)
+        assert token is not None
+        return token.usd
+
+    def behind(self, mint: Mint) -> int | None:
+        """Return the most micro-USD that a pool quoted in *mint*, of kind TOKEN, can hold.
+
+        None for a staking token, which the operator lists: there is no bound.
+        """
+        token = self._token(mint)
+        assert token is not None
+        return token.behind
 
     def counts_volume(self, mint: Mint) -> bool:
         """Return whether what is traded for *mint*, of kind TOKEN, counts as volume."""
         return mint in self._staking
 
-    def _price(self, mint: Mint) -> float | None:
-        if mint not in self._prices:
-            self._prices[mint] = self._robust_price(mint)
-        return self._prices[mint]
+    def _token(self, mint: Mint) -> _Token | None:
+        if mint not in self._tokens:
+            self._tokens[mint] = self._quote_token(mint)
+        return self._tokens[mint]
 
-    def _robust_price(self, mint: Mint) -> float | None:
+    def _quote_token(self, mint: Mint) -> _Token | None:
         decided = self._decided(mint)
         if decided is None or not decided.is_direct:
             return None
         age_s = self._time - decided.at
         if mint in self._staking:
-            return decided.usd if age_s <= STAKED_FRESH_S else None
+            return _Token(decided.usd, None) if age_s <= STAKED_FRESH_S else None
         is_robust = (
             age_s <= ROBUST_FRESH_S
             and self._time - decided.since >= ROBUST_AGE_S
             and decided.pause_s <= ROBUST_PAUSE_S
         )
-        return decided.usd if is_robust else None
+        return _Token(decided.usd, _behind(decided)) if is_robust else None
+
+
+def _behind(decided: Standing) -> int:
+    """Return the micro-USD of one in POOLS_MAX of what stands at the price of *decided*."""
+    low, high = decided.usd / (1 + AGREEMENT), decided.usd * (1 + AGREEMENT)
+    return sum(one.depth for one in decided.pools if low <= one.usd <= high) // POOLS_MAX
 
 
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:

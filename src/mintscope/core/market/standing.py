@@ -5,7 +5,7 @@ money stand where others can trade against it.
 
 Weight    of a pool: the least quote that stood in it over the last half minute, and no more than
           its own trades show that it takes to move it.  A pool that is younger than the oldest one
-          that trades weighs less in proportion, and a silent one an eighth.
+          that trades weighs less in proportion, and a silent one an eighth for each that trades.
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
           weight of the heaviest
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
@@ -54,11 +54,12 @@ MINTS_MAX: Final = 200_000
 
 
 class Trip(IntEnum):
-    """What a swap is to the round trip of its signer in its transaction.
+    """What a swap is to a round trip in its transaction.
 
     NONE   it is part of no round trip
-    LOOP   bought and sold for the same quote, in two pools: the pool stands where the swap left it
-    BACK   bought and sold in this pool: it stands where it stood
+    LOOP   the signer's gain came back to the mint that it began with: the pool stands where the
+           swap left it
+    BACK   this pool went both ways in the transaction: it stands where it stood
     """
 
     NONE = 0
@@ -302,9 +303,11 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
     """Return what each of *pools* weighs at *time*, in micro-USD."""
     oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
     weighed = []
-    for pool in pools:
+    silent = []
+    for place, pool in enumerate(pools):
         if time - pool.at > SILENCE_MIN_S and pool.is_silent(time):  # asked of every swap
             weighed.append(pool.ready(time))
+            silent.append(place)
             continue
         weighed.append(pool.depth)
         oldest_s = max(oldest_s, pool.stood_s)
@@ -313,7 +316,22 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
             weighed[place] *= pool.stood_s / oldest_s
         if len(pool.signers) < SIGNERS:
             weighed[place] *= len(pool.signers) / SIGNERS
+    if silent:
+        trading = _trading(weighed, silent)
+        for place in silent:
+            weighed[place] *= trading
     return weighed
+
+
+def _trading(weighed: Sequence[float], silent: Sequence[int]) -> int:
+    """Return how many pools trade that count among these, 1 at least.
+
+    One sum of money that goes from pool to pool is seen in each, as it stands there.  So a silent
+    pool is outweighed only by pools that do so one by one.
+    """
+    weights = [one for place, one in enumerate(weighed) if place not in silent]
+    least = max(weights, default=0.0) / FRACTION
+    return max(1, sum(one >= least for one in weights if one))
 
 
 def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:

@@ -38,15 +38,17 @@ DEFINITIONS: Final = (
         " units of each side and 0.0001 SOL. A pool weighs the least quote that stood in it over"
         " the last half minute, and no more than its own trades show that it takes to move it; a"
         " pool younger than the oldest one that trades weighs less in proportion, and a silent one"
-        " an eighth. A pool that the migration of a bonding curve names is as old as the curve, and"
-        " takes its place. The price is the median of the pools by weight, without pools of less"
-        " than an eighth of the weight of the heaviest. A swap sets the price if it leaves its pool"
-        " within 2 % of this median. What one signer bought and sold for the same quote in one"
-        " transaction sets no price, nor does what others traded in between in one pool, nor less"
-        " than ten cents that are 5 % off the last price of a pool with more than 10,000 times as"
-        " much: no one else could trade at these prices. The quote may be a dollar (USDC, USDT or"
-        " another within 1 % of the median of all), SOL, a liquid staking token, or a token whose"
-        " own price is robust.",
+        " an eighth for each pool that trades. A pool that the migration of a bonding curve names"
+        " is as old as the curve, and takes its place. The price is the median of the pools by"
+        " weight, without pools of less than an eighth of the weight of the heaviest. A swap sets"
+        " the price if it leaves its pool within 2 % of this median. Three kinds of swaps set no price, because no one else could"
+        " trade at theirs: exchanges of one signer in one transaction whose gain came back to the"
+        " mint that they began with, over however many pools and mints; all swaps of a pool that"
+        " went both ways in one transaction, whoever signed them; and less than ten cents that are"
+        " 5 % off the last price of a pool with more than 10,000 times as much. The quote may be a"
+        " dollar (USDC, USDT or another within 1 % of the median of all), SOL, a liquid staking"
+        " token, or a token whose own price is robust: then no more counts of what stands in the"
+        " pool than an eighth of what stands in the pools of that token.",
         "GeckoTerminal ranks pools by reserve and volume; here what stands in a pool decides,"
         " because volume costs nothing in a pool of one's own.",
     ),
@@ -89,10 +91,11 @@ DEFINITIONS: Final = (
         "A bucket without a swap that sets the price has no candle: it is skipped, not filled. What"
         " was traded in it is in the wider candles, and with fill=previous in a candle of the close"
         " before: so the volumes of m1, m5, m15, h1, h4 and d1 have the same sum, to the"
-        " micro-dollar. A swap whose price is rejected, and what one signer bought and sold in one"
-        " transaction, is in no volume; /swaps shows it as excludedVolume, with the reason. Swaps"
-        " too small to tell a price count up to ten cents. The candle that is still open is part of"
-        " every sequence. Swaps are ordered by slot, transaction and instruction, not by arrival.",
+        " micro-dollar. A swap whose price is rejected, or whose signer bought and sold the token"
+        " in one transaction, is in no volume; /swaps shows it as excludedVolume, with the reason."
+        " Swaps too small to tell a price count up to ten cents. The candle that is still open is"
+        " part of every sequence. Swaps are ordered by slot, transaction and instruction, not by"
+        " arrival.",
         "Skipping empty buckets is what GeckoTerminal and Birdeye do by default.",
     ),
     Definition(

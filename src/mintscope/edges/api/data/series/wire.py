@@ -240,8 +240,9 @@ class SwapLine(Wire, gc=False):
         Literal["otherPool", "roundTrip", "noPrice"] | None,
         Meta(
             description="Why it sets no price; null if it does. otherPool: its pool does not count,"
-            " or it is too far off the others. roundTrip: one signer bought and sold in one"
-            " transaction. noPrice: too little moved, or decimals are not known."
+            " or it is too far off the others. roundTrip: in one transaction its signer's gain came"
+            " back to the mint that it began with, or its pool went both ways. noPrice: too little"
+            " moved, or decimals are not known."
         ),
     ]
     excluded_volume: Annotated[
