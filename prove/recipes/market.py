@@ -85,6 +85,7 @@ BOUGHT: Final = Recipe(
     proves="what little money buys moves no price or candle; honest moves are followed in 10 s",
     tests=(
         "e2e/test_bought_prices.py",
+        "e2e/test_bought_extremes.py",
         "core/market/test_price_rules.py",
         "core/market/test_standing.py",
         "core/market/test_standing_definition.py",
@@ -124,6 +125,34 @@ BOUGHT: Final = Recipe(
             "weighed[place] *= len(pool.signers) / SIGNERS",
             "pass",
             ("core/market/test_standing_definition.py",),
+        ),
+        Mutant(
+            "one sum counts in each pool that it goes through",
+            STANDING,
+            "weighed[place] *= trading",
+            "pass",
+            ("core/market/test_price_rules.py",),
+        ),
+        Mutant(
+            "a token of one's own is depth",
+            PRICING,
+            "depth = depth if depth is None or behind is None else min(depth, behind)",
+            "pass",
+            ("core/market/test_quotes.py",),
+        ),
+        Mutant(
+            "the legs of a loop set prices",
+            PRICING,
+            "trips: dict[Way, Trip] = dict.fromkeys(_loops(swaps), Trip.LOOP)",
+            "trips: dict[Way, Trip] = {}",
+            ("e2e/test_bought_extremes.py",),
+        ),
+        Mutant(
+            "a pool that went both ways sets prices",
+            PRICING,
+            "if back in ways:",
+            "if False:",
+            ("e2e/test_bought_extremes.py",),
         ),
     ),
 )

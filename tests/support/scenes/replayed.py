@@ -23,6 +23,7 @@ from support.scenes.traded_pools import (
     EMPTY,
     SOL,
     Swapped,
+    Together,
     block_file,
     last_second,
     mint_of,
@@ -49,10 +50,11 @@ async def replayed(
     folder: Path,
     markets: Mapping[str, Sequence[Trade]],
     curves: Mapping[str, Mapping[str, str]] = EMPTY,
+    together: Sequence[Together] = (),
 ) -> AsyncIterator[tuple[Service, list[Swapped]]]:
     """Serve what block files with the trades of *markets* leave behind: see `block_file`."""
     end_s = last_second(markets)
-    content, swapped = block_file({SOL: sol_market(end_s), **markets}, curves)
+    content, swapped = block_file({SOL: sol_market(end_s), **markets}, curves, together)
     path = folder / "blocks.jsonl"
     path.write_bytes(content)
     clock = ManualClock(UnixMs((START + end_s) * SECOND_MS))

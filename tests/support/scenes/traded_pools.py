@@ -5,6 +5,7 @@ What a trade moved and left follows from its price, size and depth, and nothing 
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from random import Random
@@ -37,6 +38,26 @@ class Swapped(NamedTuple):
     trade: Trade
 
 
+class Leg(NamedTuple):
+    """One exchange of several in a transaction: raw units of two mints, and what a vault is left.
+
+    given   what the pool receives, and got, what it pays: (mint, raw units)
+    """
+
+    pool: str
+    signer: str
+    given: tuple[str, int]
+    got: tuple[str, int]
+
+
+class Together(NamedTuple):
+    """A transaction of several exchanges, and when it lands, in seconds from START."""
+
+    at_s: int
+    legs: Sequence[Leg]
+    left: Mapping[str, int]  # by mint, raw units in each vault after it
+
+
 def sol_market(seconds: int, *, every_s: int = 5) -> list[Trade]:
     """Return trades of SOL at one price, by many people in four pools of 1,000,000 USD."""
     random = Random(0)
@@ -59,15 +80,21 @@ def mint_of(market: str) -> str:
 
 
 def block_file(
-    markets: Mapping[str, Sequence[Trade]], curves: Mapping[str, Mapping[str, str]] = EMPTY
+    markets: Mapping[str, Sequence[Trade]],
+    curves: Mapping[str, Mapping[str, str]] = EMPTY,
+    together: Sequence[Together] = (),
 ) -> tuple[bytes, list[Swapped]]:
     """Return blocks with the trades of all *markets*, one a second, and the trades in order.
 
-    curves   by market and pool, the curve that the pool takes the place of: a migration says so
-             just before its first trade
+    curves     by market and pool, the curve that the pool takes the place of: a migration says so
+               just before its first trade
+    together   transactions of several exchanges; they come first in their block, if there is one
     """
     swapped: list[Swapped] = []
     lines = list(_blocks(markets, swapped, {name: dict(pools) for name, pools in curves.items()}))
+    for number, one in enumerate(together):
+        line = next(each for each in lines if each["blockTime"] >= START + one.at_s)
+        line["transactions"].insert(0, _atomic(one, number))
     return b"".join(
         json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines
     ), swapped
@@ -145,6 +172,42 @@ def _migration(market: str, curve: str, pool: str) -> dict[str, Any]:
     unique = hashlib.sha512(f"migration of {market} to {pool}".encode()).digest()
     entry["transaction"]["signatures"] = [b58(unique)]
     return entry
+
+
+def _atomic(one: Together, number: int) -> dict[str, Any]:
+    """Return the transaction of *one*; what its vaults gain and lose is the sum of its legs."""
+    calls, moved = [], Counter[tuple[str, str]]()
+    for pool, signer, (paid, given), (received, got) in one.legs:
+        vaults = {mint: f"{mint} of {pool}" for mint in (paid, received)}
+        mine = {mint: f"{mint} of {signer}" for mint in (paid, received)}
+        accounts = [
+            signer, CPMM_AUTHORITY, "config", pool, mine[paid], mine[received], vaults[paid],
+            vaults[received],
+        ]  # fmt: skip
+        transfers = [
+            checked(mine[paid], paid, vaults[paid], given, _decimals(paid)),
+            checked(vaults[received], received, mine[received], got, _decimals(received)),
+        ]
+        calls.append(Ix(CPMM, accounts, SWAP_BASE_INPUT + u64(given, 0), transfers))
+        moved[pool, paid] += given
+        moved[pool, received] -= got
+        moved[signer, paid] -= given
+        moved[signer, received] += got
+    signers = tuple(dict.fromkeys(leg.signer for leg in one.legs))
+    tx = Tx(*calls, signers=signers)
+    for (holder, mint), gained in moved.items():
+        owner = holder if holder in signers else CPMM_AUTHORITY
+        after = one.left[mint]
+        account = f"{mint} of {holder}"
+        tx.holds(account, mint, owner, _decimals(mint), before=after - gained, after=after)
+    entry = tx.entry()
+    unique = hashlib.sha512(f"together {number}".encode()).digest()
+    entry["transaction"]["signatures"] = [b58(unique)]
+    return entry
+
+
+def _decimals(mint: str) -> int:
+    return SOL_DECIMALS if mint == WSOL else OTHER_DECIMALS
 
 
 def last_second(markets: Mapping[str, Iterable[Trade]]) -> int:

@@ -1,0 +1,185 @@
+"""Prices and volume that no one else could have traded at, through block files, ingest and the API.
+
+Each attack is on a token of its own, whose honest trades a twin has, too: candles of all widths and
+indicators of the two must be the same, to the last bit.  `/swaps` names why each leg counts for
+nothing.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import pytest
+from prove.prices.market import SOL_USD, Pool, Trade, crowd
+
+from mintscope.base.solana import USDC, WSOL
+from support.scenes.replayed import answered, replayed
+from support.scenes.service import Service, bearer
+from support.scenes.traded_pools import Leg, Together, mint_of
+
+STORM_IS_FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+SEEDS: Final = range(1, 26 if STORM_IS_FULL else 3)
+SECONDS: Final = 1_500
+CREDITS: Final = 100_000
+RATE_POOL: Final = "rate-0 of SOL"
+
+
+class Attack(NamedTuple):
+    """Transactions, and the reasons that `/swaps` gives for their legs on the token."""
+
+    transactions: Sequence[Together]
+    reasons: set[str]
+
+
+class Attacker:
+    """Makes transactions against the token of one market."""
+
+    def __init__(self, name: str, random: Random) -> None:
+        self._name = name
+        self._random = random
+        self._mint = mint_of(name)
+        self.honest = f"honest of {name}"
+        self.own = f"private of {name}"
+        self.factor = random.choice([random.uniform(1.2, 12), 1 / random.uniform(1.2, 12)])
+        self.usd = 10 ** random.uniform(0, 5)
+        self.at_s = random.randrange(900, SECONDS - 60)
+
+    def buys(self, usd: float, price: float, *, pool: str = "", signer: str = "x") -> Leg:
+        """Return a purchase for so many *usd* in SOL."""
+        sol, tokens = round(usd / SOL_USD * 10**9), round(usd / price * 10**6)
+        return Leg(pool or self.honest, signer, (WSOL, sol), (self._mint, tokens))
+
+    def sells(
+        self, usd: float, price: float, *, pool: str = "", signer: str = "x", quote: str = WSOL
+    ) -> Leg:
+        """Return a sale for so many *usd* in SOL or dollars."""
+        paid = round(usd / SOL_USD * 10**9) if quote == WSOL else round(usd * 10**6)
+        tokens = round(usd / price * 10**6)
+        return Leg(pool or self.honest, signer, (self._mint, tokens), (quote, paid))
+
+    def at_once(self, *legs: Leg, later_s: int = 0) -> Together:
+        """Return a transaction of *legs*."""
+        left = {WSOL: round(100_000 / SOL_USD * 10**9), self._mint: 10**11, USDC: 10**12}
+        return Together(self.at_s + later_s, legs, left)
+
+    def round_trip(self) -> Attack:
+        """Buy far off and sell back, in the deciding pool."""
+        legs = self.buys(self.usd, self.factor), self.sells(self.usd * 0.99, self.factor * 0.99)
+        return Attack([self.at_once(*legs)], {"roundTrip"})
+
+    def sandwich(self) -> Attack:
+        """Trade before and after a victim, who signs the same transaction."""
+        legs = (
+            self.buys(self.usd, self.factor),
+            self.buys(self.usd / 3, self.factor * 1.5, signer="victim"),
+            self.sells(self.usd * 1.1, self.factor * 1.4),
+        )
+        return Attack([self.at_once(*legs)], {"roundTrip"})
+
+    def two_keys(self) -> Attack:
+        """One key buys, the other sells."""
+        legs = (
+            self.buys(self.usd, self.factor),
+            self.sells(self.usd * 0.99, self.factor * 0.99, signer="x too"),
+        )
+        return Attack([self.at_once(*legs)], {"roundTrip"})
+
+    def two_pools(self) -> Attack:
+        """Buy in the deciding pool, and sell in a private one."""
+        legs = (
+            self.buys(self.usd, self.factor),
+            self.sells(self.usd * 0.9, self.factor, pool=self.own),
+        )
+        return Attack([self.at_once(*legs)], {"roundTrip"})
+
+    def three_mints(self) -> Attack:
+        """SOL buys the token, which is sold for dollars, which buy SOL."""
+        sol = round(self.usd / SOL_USD * 10**9)
+        home = Leg(RATE_POOL, "x", (USDC, round(self.usd * 10**6)), (WSOL, sol))
+        legs = (
+            self.buys(self.usd, self.factor),
+            self.sells(self.usd, self.factor * 1.01, pool=self.own, quote=USDC),
+            home,
+        )
+        return Attack([self.at_once(*legs)], {"roundTrip"})
+
+    def cents(self) -> Attack:
+        """Trade a few cents far off in the deciding pool, by different people."""
+        few = [
+            self.at_once(
+                self.buys(self._random.uniform(0.03, 0.09), self.factor, signer=f"x{n}"), later_s=n
+            )
+            for n in range(9)
+        ]
+        return Attack(few, {"otherPool"})
+
+    def washed(self) -> Attack:
+        """Trade five times with oneself for 1,500,000 USD, in a pool of one's own."""
+        far = [
+            self.at_once(
+                self.buys(1_500_000, 500.0, pool=self.own, signer=f"x{n % 2}"), later_s=2 * n
+            )
+            for n in range(5)
+        ]
+        return Attack(far, {"otherPool"})
+
+
+ATTACKS: Final[dict[str, Callable[[Attacker], Attack]]] = {
+    "a round trip": Attacker.round_trip,
+    "a sandwich": Attacker.sandwich,
+    "two keys": Attacker.two_keys,
+    "two pools": Attacker.two_pools,
+    "three mints": Attacker.three_mints,
+    "cents": Attacker.cents,
+    "washed": Attacker.washed,
+}
+
+
+def honest_trades(seed: int) -> list[Trade]:
+    """Return the trades of a pool that holds 100,000 USD."""
+    return list(crowd(Random(seed), [Pool("honest", 100_000, 100_000)], end=SECONDS, every_s=3.0))
+
+
+async def seen(service: Service, token: str, name: str) -> dict[str, Any]:
+    """Return candles and indicators of a token, as the API has them."""
+    told: dict[str, Any] = {}
+    for path in (
+        *(f"candles?tf={tf}&limit=1000&fill=previous" for tf in ("m1", "m5", "m15", "h1", "d1")),
+        "indicators?tf=m1&limit=1000&names=fibonacci,rsi,atr,vwap,ema9",
+    ):
+        url = f"/v1/token/{mint_of(name)}/{path}"
+        response = await service.client.get(url, headers=bearer(token))
+        assert response.status_code == 200, response.text
+        data = response.json()["data"]
+        told[path] = data.get("candles") or data["points"]
+    return told
+
+
+@pytest.mark.timeout(1_200 if STORM_IS_FULL else 120)
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_an_attack_in_one_transaction_leaves_a_token_as_its_twin(
+    seed: int, tmp_path: Path
+) -> None:
+    random = Random(seed)
+    trades = honest_trades(seed)
+    attacks = {name: make(Attacker(name, random)) for name, make in ATTACKS.items()}
+    together = [one for attack in attacks.values() for one in attack.transactions]
+    markets = dict.fromkeys(("twin", *attacks), trades)
+    wrong = []
+    async with replayed(tmp_path, markets, together=together) as (service, swapped):
+        token = await service.issue(CREDITS)
+        twin = await seen(service, token, "twin")
+        honest = {one.signature for one in swapped}
+        for name, attack in attacks.items():
+            lines = await answered(service, token, name)
+            own = [line for signature, line in lines.items() if signature not in honest]
+            assert len(own) >= len(attack.transactions), name
+            if await seen(service, token, name) != twin:
+                wrong.append((name, "is not as its twin"))
+            if {line["reason"] for line in own} != attack.reasons:
+                wrong.append((name, [line["reason"] for line in own]))
+            if not all(line["excludedVolume"] for line in own):
+                wrong.append((name, "is volume"))
+    assert wrong == []
