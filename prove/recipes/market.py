@@ -129,7 +129,7 @@ BOUGHT: Final = Recipe(
         Mutant(
             "one sum counts in each pool that it goes through",
             STANDING,
-            "weighed[place] *= trading",
+            "weighed[place] *= seen",
             "pass",
             ("core/market/test_price_rules.py",),
         ),

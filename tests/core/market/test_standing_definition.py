@@ -135,8 +135,8 @@ def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Frac
     weights = {name: weight(its, now, max(10, *ages)) for name, its in pools.items()}
     trade = [one for name, one in weights.items() if one and not is_silent(pools[name], now)]
     for name, its in pools.items():
-        if is_silent(its, now):
-            weights[name] *= max(1, len([one for one in trade if one * 8 >= max(trade)]))
+        if trade and is_silent(its, now):
+            weights[name] *= sum(trade) / max(trade)
     if any(weights.values()):
         return {name: one for name, one in weights.items() if one}
     alive = [name for name, its in pools.items() if now - its[-1].time <= left_s(its)]

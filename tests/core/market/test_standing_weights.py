@@ -126,7 +126,7 @@ def test_a_pool_that_is_left_weighs_ever_less() -> None:
 def test_one_sum_that_goes_from_pool_to_pool_outweighs_no_silent_one() -> None:
     """Each of seven pools has it for a second of seven; together they seem to have seven times it.
 
-    Pools of less than an eighth of those that trade make none that is silent any heavier.
+    A small pool makes none that is silent much heavier.
     """
     honest = trades("honest", range(0, 600, 2))
 
@@ -137,6 +137,11 @@ def test_one_sum_that_goes_from_pool_to_pool_outweighs_no_silent_one() -> None:
     assert after(honest, *by_turns(DEPTH / 7))[1].keys() > {"honest"}
     new = trades("new", range(610, 700), usd=3.0, depth=DEPTH / 2)
     assert after(honest, new, *by_turns(DEPTH / 20))[1]["new"][-1] == 699
+    most, rest = (
+        trades(name, range(610, 700), usd=3.0, depth=depth)
+        for name, depth in (("most", DEPTH / 5), ("rest", DEPTH / 20))
+    )
+    assert after(honest, most, rest)[1]["most"][-1] == 699
 
 
 def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:

@@ -5,7 +5,8 @@ money stand where others can trade against it.
 
 Weight    of a pool: the least quote that stood in it over the last half minute, and no more than
           its own trades show that it takes to move it.  A pool that is younger than the oldest one
-          that trades weighs less in proportion, and a silent one an eighth for each that trades.
+          that trades weighs less in proportion.  A silent one weighs an eighth, as often as one
+          sum may be seen in those that trade: all that these weigh over the heaviest of them.
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
           weight of the heaviest
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
@@ -317,21 +318,21 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
         if len(pool.signers) < SIGNERS:
             weighed[place] *= len(pool.signers) / SIGNERS
     if silent:
-        trading = _trading(weighed, silent)
+        seen = _times_seen(weighed, silent)
         for place in silent:
-            weighed[place] *= trading
+            weighed[place] *= seen
     return weighed
 
 
-def _trading(weighed: Sequence[float], silent: Sequence[int]) -> int:
-    """Return how many pools trade that count among these, 1 at least.
+def _times_seen(weighed: Sequence[float], silent: Sequence[int]) -> float:
+    """Return how often one sum may be seen in the pools that trade: all of them over the heaviest.
 
-    One sum of money that goes from pool to pool is seen in each, as it stands there.  So a silent
-    pool is outweighed only by pools that do so one by one.
+    Money that goes from pool to pool is seen in each, as it stands there.  So a silent pool is
+    outweighed only by one that does so alone.
     """
-    weights = [one for place, one in enumerate(weighed) if place not in silent]
-    least = max(weights, default=0.0) / FRACTION
-    return max(1, sum(one >= least for one in weights if one))
+    trading = [one for place, one in enumerate(weighed) if place not in silent]
+    heaviest = max(trading, default=0.0)
+    return sum(trading) / heaviest if heaviest else 1.0
 
 
 def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
