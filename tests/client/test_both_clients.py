@@ -1,12 +1,13 @@
 """The client for threads and the client for asyncio, at a real service: they say the same."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from mintscope.client import AsyncClient, Client, CreditBudget, errors
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.market.report import PLAIN, ReportKind
 from mintscope.core.payments.protocol.requirement import MAINNET
 from support.fakes import reports
 from support.processes.listening import listening
@@ -26,7 +28,8 @@ from support.scenes.payments.selling_api import SellingApi, opened
 from support.scenes.people.agent import Agent
 from support.scenes.whole_report import whole_report
 
-Ask = Callable[[str, tuple[Any, ...]], Awaitable[Any]]
+Ask = Callable[..., Awaitable[Any]]
+NO_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType({})
 UNKNOWN_MINT = reports.UNTRACKED
 
 
@@ -73,8 +76,10 @@ async def here(world: World) -> AsyncIterator[Here]:
 async def in_threads(url: str, **options: Any) -> AsyncIterator[Ask]:
     with Client(url, **options) as client:
 
-        async def ask(verb: str, arguments: tuple[Any, ...]) -> Any:
-            return await asyncio.to_thread(getattr(client, verb), *arguments)
+        async def ask(
+            verb: str, arguments: tuple[Any, ...], options: Mapping[str, Any] = NO_OPTIONS
+        ) -> Any:
+            return await asyncio.to_thread(getattr(client, verb), *arguments, **options)
 
         yield ask
 
@@ -83,8 +88,10 @@ async def in_threads(url: str, **options: Any) -> AsyncIterator[Ask]:
 async def in_asyncio(url: str, **options: Any) -> AsyncIterator[Ask]:
     async with AsyncClient(url, **options) as client:
 
-        async def ask(verb: str, arguments: tuple[Any, ...]) -> Any:
-            return await getattr(client, verb)(*arguments)
+        async def ask(
+            verb: str, arguments: tuple[Any, ...], options: Mapping[str, Any] = NO_OPTIONS
+        ) -> Any:
+            return await getattr(client, verb)(*arguments, **options)
 
         yield ask
 
@@ -112,6 +119,18 @@ async def test_a_credit_token_reads_until_it_is_empty(
         with pytest.raises(errors.NoCreditsError):
             await ask("token", (WSOL,))
         assert (await ask("history", ())).spent == 2
+
+
+@BOTH
+async def test_young_tokens_and_closed_candles_are_asked_for(here: Here, client: Any) -> None:
+    token = await here.shop.service.issue(4)
+    options = {"partial": True, "candles": "closed"}
+    async with client(here.url, credential=token) as ask:
+        await ask("token", (WSOL,), options)
+        await ask("batch", ((WSOL,),), options)
+        await ask("token", (WSOL,), {"partial": False})
+    asked = [kind for kind in here.shop.service.reports.kinds if kind != PLAIN]
+    assert asked == [ReportKind(is_partial=True, is_closed=True)] * 2
 
 
 @BOTH

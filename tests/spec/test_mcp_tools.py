@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from mintscope.client.calls import verbs
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.listing.listed import Sort
+from mintscope.core.market.report import ReportKind
 from mintscope.edges.mcp.tools import TOOLS, ToolCost
 from mintscope.shell.config.sections import ApiConfig
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
@@ -61,6 +62,26 @@ async def test_a_credit_buys_a_report(service: Service, app: ASGIApp, mode: str)
     }.items()  # fmt: skip
     assert text_of(result) == told
     assert await service.left(token) == 1
+
+
+async def test_a_report_of_a_young_token_and_of_closed_candles(
+    service: Service, app: ASGIApp
+) -> None:
+    token = await service.issue(2)
+    service.reports.price_age_ms[TRACKED] = 300_001
+    async with mcp_client(app, bearer(token)) as client:
+        asked = {"mint": TRACKED, "partial": True, "candles": "closed"}
+        result = await client.call_tool("get_token", asked)
+        plain = await client.call_tool("get_token", {"mint": TRACKED, "partial": False})
+        wrong = await client.call_tool("get_token", {"mint": TRACKED, "partial": "perhaps"})
+
+    assert service.reports.kinds[0] == ReportKind(is_partial=True, is_closed=True)
+    assert not result.is_error
+    assert result.structured_content["meta"]["dataStatus"] == "idle"
+    assert not plain.is_error
+    assert service.reports.kinds[1:] in ([], [ReportKind()])
+    assert error_of(wrong)["code"] == "INVALID_ARGUMENTS"
+    assert await service.left(token) == 0
 
 
 async def test_tools_say_what_they_cost_and_what_they_take(service: Service, app: ASGIApp) -> None:

@@ -56,6 +56,26 @@ test("an answer is data, paid for by the credential", async () => {
   assert.equal(client.budget.spent, 1);
 });
 
+test("an answer says whether its token trades", async () => {
+  const { fetch } = scripted(answered({}, { "X-Data-Status": "idle", "X-Data-Age-Ms": "12" }), answered());
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+  const call = { name: "token", method: "GET", path: "/v1/token/m", creditsMax: 1 } as const;
+  const told = await client.send(call);
+
+  assert.deepEqual([told.dataStatus, told.dataAgeMs], ["idle", 12]);
+  assert.equal((await client.send(call)).dataStatus, null);
+});
+
+test("young tokens and closed candles are asked for in a query, and in the body of a batch", async () => {
+  const { fetch, sent } = scripted(answered(), answered({ delivered: 0, results: [] }));
+  const client = new Client("https://api.example", { credential: TOKEN, fetch });
+  await client.token("m", { partial: true, candles: "closed" });
+  await client.batch(["m"], { partial: true, candles: "closed" });
+
+  assert.equal(sent[0]?.url, "https://api.example/v1/token/m?partial=true&candles=closed");
+  assert.deepEqual(await sent[1]?.json(), { mints: ["m"], partial: true, candles: "closed" });
+});
+
 test("what passes is sent again with the same key", async () => {
   const { fetch, sent } = scripted(
     refused(503, "DATA_STALE", { "Retry-After": "0" }),
