@@ -14,10 +14,12 @@ Exact      volumes are integers rounded down from exact rationals of the raw
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from itertools import groupby
 from math import isfinite
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.base.primitives import MICRO_USD, Mint, UnixS
@@ -325,44 +327,44 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
     return sides[True] & sides[False]
 
 
-def _trips(swaps: Sequence[Swap]) -> dict[Way, Trip]:
-    """Return the round trips of a slot: BACK by pool, LOOP by signer.
-
-    All swaps of a pool in a transaction that went both ways there are one, whoever signed them: the
-    victim of a sandwich, and the second key of one trader, could not trade at another price.
-    """
-    trips: dict[Way, Trip] = dict.fromkeys(_loops(swaps), Trip.LOOP)
-    ways: set[Way] = set()
-    for swap in swaps:
-        if swap.succeeds is not None:
-            continue
-        place = swap.transaction_index, swap.pool
-        way: Way = (*place, swap.in_mint, swap.out_mint)
-        back: Way = (*place, swap.out_mint, swap.in_mint)
-        ways.add(way)
-        if back in ways:
-            trips[way] = trips[back] = Trip.BACK
+def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
+    """Return the round trips of a slot, whose *swaps* are in order: BACK by pool, LOOP by signer."""
+    trips: dict[Way, Trip] = {}
+    for _, group in groupby(swaps, attrgetter("transaction_index")):
+        together = [swap for swap in group if swap.succeeds is None]
+        if len(together) > 1:
+            trips |= dict.fromkeys(_loops(together), Trip.LOOP)
+            trips |= dict.fromkeys(_ways_back(together), Trip.BACK)
     return trips
 
 
-def _loops(swaps: Sequence[Swap]) -> Iterable[Way]:
+def _ways_back(together: Iterable[Swap]) -> list[Way]:
+    """Return (transaction, pool, in mint, out mint) of pools that went both ways.
+
+    All their swaps are a round trip, whoever signed them: the victim of a sandwich, and the second
+    key of one trader, could not trade at another price.
+    """
+    ways = {(one.transaction_index, one.pool, one.in_mint, one.out_mint) for one in together}
+    return [way for way in ways if (*way[:2], way[3], way[2]) in ways]
+
+
+def _loops(together: Iterable[Swap]) -> Iterator[Way]:
     """Yield (transaction, signer, in mint, out mint) of exchanges whose gain came back to a mint.
 
-    A loop ends where it began, by however many mints: of the exchanges of one signer in one
-    transaction those are left that others lead to and go on from.
+    A loop ends where it began, by however many mints: of the exchanges of one signer those are left
+    that others lead to and go on from.
     """
     exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}
-    for swap in swaps:
-        if swap.succeeds is None:
-            trader = swap.transaction_index, swap.signer
-            exchanges.setdefault(trader, set()).add((swap.in_mint, swap.out_mint))
-    for trader, left in exchanges.items():
-        before = 0
+    for swap in together:
+        trader = swap.transaction_index, swap.signer
+        exchanges.setdefault(trader, set()).add((swap.in_mint, swap.out_mint))
+    for trader, made in exchanges.items():
+        left, before = made, 0
         while len(left) > 1 and len(left) != before:
             before = len(left)
             gained = {paid for _, paid in left}
             given = {received for received, _ in left}
-            left = {one for one in left if one[0] in gained and one[1] in given}  # noqa: PLW2901
+            left = {one for one in left if one[0] in gained and one[1] in given}
         if len(left) > 1:
             yield from ((*trader, *one) for one in left)
 
