@@ -15,6 +15,7 @@ from prove.prices.scenarios import (
     cents_near,
     changes_pool,
     for_a_second,
+    for_a_second_in_many,
     is_deep,
     junk,
     launches,
@@ -52,6 +53,7 @@ RESISTED: Final[dict[str, Made]] = {
     "5 x 10,000 SOL at x500": washed,
     "500 pools of 10 USD at x3": junk,
     "1,000,000 USD for one second at +50 %": for_a_second,
+    "1,000,000 USD in ten pools within a second at +50 %": for_a_second_in_many,
     "1.5 times the depth, out of range": out_of_range,
 }
 RICH: Final[dict[str, Callable[[float], tuple[Sequence[Trade], int]]]] = {

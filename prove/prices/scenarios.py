@@ -163,6 +163,16 @@ def for_a_second(seed: int) -> Scenario:
     return Scenario(in_order(honest, own), 900)
 
 
+def for_a_second_in_many(seed: int) -> Scenario:
+    """Return a million dollars that goes through ten pools within a second, twice, at +50 %."""
+    honest, _ = _honest(seed, 1_800)
+    own = [
+        _own(900.0 + n / 20, 1.5, 1_000.0, 1e6, pool=f"own-{n % 10}", signer=f"own-{n}")
+        for n in range(20)
+    ]
+    return Scenario(in_order(honest, own), 900)
+
+
 def out_of_range(seed: int) -> Scenario:
     """Return a pool of 1.5 times the depth that fifty dollars move by a half: all out of range."""
     honest, _ = _honest(seed, 1_800)

@@ -164,6 +164,16 @@ def test_many_small_pools_do_not_put_out_a_new_deep_one() -> None:
     assert {"honest", "deep"} <= {one.pool for one in standing.pools}
 
 
+def test_money_of_a_second_does_not_put_out_the_pool_that_decides() -> None:
+    honest = trades("honest", range(0, 700, 2))
+    flash = [trades(f"flash {n}", [700], usd=3.0, depth=10 * DEPTH) for n in range(2 * POOLS_MAX)]
+    standing, when = after(honest, *flash, trades("flash 0", [701], usd=3.0, depth=10 * DEPTH))
+
+    assert len(standing.pools) == POOLS_MAX
+    assert "honest" in {one.pool for one in standing.pools}
+    assert when.keys() == {"honest"}
+
+
 def test_another_pool_after_an_hour_without_a_price_begins_again() -> None:
     first = trades("first", range(600))
     early, late = (trades("second", range(at_s, at_s + 20)) for at_s in (700, 600 + HOUR_S))

@@ -328,7 +328,7 @@ def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Min
 
 
 def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
-    """Return the round trips of a slot, whose *swaps* are in order: BACK by pool, LOOP by signer."""
+    """Return the round trips of *swaps*, in order of transactions: BACK by pool, LOOP by signer."""
     trips: dict[Way, Trip] = {}
     for _, group in groupby(swaps, attrgetter("transaction_index")):
         together = [swap for swap in group if swap.succeeds is None]

@@ -342,7 +342,7 @@ def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
     """Return *pools* after *offer*, and the place of its own among them.
 
-    A new one puts out the lightest of too many.
+    A new one puts out the least deep of too many, and never the heaviest.
     """
     if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one
         return (_trade(pools[0], offer),), 0
@@ -351,8 +351,12 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
             return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
     if len(pools) < POOLS_MAX:
         return (*pools, _fresh(offer)), len(pools)
-    # By what stands alone: many new pools must not put out one that is new itself.
-    place = min(range(len(pools)), key=lambda at: (pools[at].ready(offer.time), -at))
+    # By what stands alone: many new pools must not put out one that is new itself.  But never the
+    # one that weighs most: money that stands for a moment in many pools must not put it out.
+    weighed = weights(pools, offer.time)
+    heaviest = max(range(len(pools)), key=weighed.__getitem__)
+    others = (at for at in range(len(pools)) if at != heaviest)
+    place = min(others, key=lambda at: (pools[at].ready(offer.time), -at))
     return (*pools[:place], *pools[place + 1 :], _fresh(offer)), len(pools) - 1
 
 
