@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from prove.prices.__main__ import FOLLOWED, RESISTED
+from prove.prices.__main__ import FOLLOWED, RESISTED, RICH
 from prove.prices.judged import extreme, judge
 from prove.prices.market import in_order
 from prove.prices.scenarios import Scenario
@@ -48,7 +48,18 @@ def varied(scenario: Scenario, seed: int) -> Scenario:
 def markets(seed: int) -> dict[str, Scenario]:
     """Return every market, and attacks of every kind."""
     followed = {name: make(seed) for name, make in FOLLOWED.items()}
-    return followed | {name: varied(make(seed), seed) for name, make in RESISTED.items()}
+    resisted = {name: varied(make(seed), seed) for name, make in RESISTED.items()}
+    return followed | resisted | bought(seed)
+
+
+def bought(seed: int) -> dict[str, Scenario]:
+    """Return attacks on a token of 100,000 USD by one who lets up to 10,000 stand in pools."""
+    random = Random(seed)
+    made = {}
+    for name in RICH if STORM_IS_FULL else random.sample(list(RICH), 3):
+        usd = 10 ** random.uniform(2, 4)
+        made[f"{usd:,.0f} USD {name}"] = Scenario(*RICH[name](usd))
+    return made
 
 
 @pytest.mark.timeout(1_800 if STORM_IS_FULL else 120)
