@@ -102,6 +102,31 @@ def test_damm_v1_moves_through_the_vault_program() -> None:
     assert (swap.program, swap.pool) == ("meteora_damm_v1", address("pool"))
 
 
+def test_damm_v1_holds_its_shares_of_vaults_that_all_pools_share() -> None:
+    """The vault of SOL alone holds 47,000 SOL; a pool of 40 dollars is no deeper for that."""
+    accounts = [
+        "pool", "user a", "user b", "vault A", "vault B", "tokens a", "tokens b", "lp mint a",
+        "lp mint b", "lp a", "lp b", "fee a", "user", "vault program", "tokens",
+    ]  # fmt: skip
+    moved = [transfer("user a", "tokens a", 95), transfer("tokens b", "user b", 70)]
+
+    def left(*held: str) -> tuple[int | None, int | None]:
+        tx = users(Tx(Ix(DAMM_V1, accounts, SWAP + u64(100, 0), moved)))
+        tx.holds("tokens a", A, "vault A", after=10**15).holds(
+            "tokens b", B, "vault B", after=10**15
+        )
+        if "lp a" in held:
+            tx.holds("lp a", "lp mint a", "pool", after=1_095)
+        if "lp b" in held:
+            tx.holds("lp b", "lp mint b", "pool", after=2_030)
+        (swap,) = decode(tx).swaps
+        return swap.in_left, swap.out_left
+
+    assert left("lp a", "lp b") == (1_095, 2_030)
+    assert left("lp b") == (None, 2_030)
+    assert left() == (None, None)
+
+
 @pytest.mark.parametrize("head", [SWAP, SWAP_2])
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("referred", [0, 7])

@@ -17,6 +17,7 @@ from support.oracles.recorded_pools import keys_of, pool_trouble
 from support.scenes.json_transactions import decode_block, decode_transaction
 
 Lines = list[dict[str, Any]]
+POOLED = {program.name for program in TABLE if program.is_pooled}
 
 
 def lines(path: Path) -> Lines:
@@ -260,9 +261,37 @@ def test_what_is_left_is_what_a_vault_held_at_the_end(
                     reserve = swap.in_left or swap.out_left or 0
                     assert 10 * 10**9 < reserve < 200 * 10**9
                 continue
+            if swap.program in POOLED:
+                assert (swap.in_left, swap.out_left) == (None, None)
+                continue
             for mint, left in ((swap.in_mint, swap.in_left), (swap.out_mint, swap.out_left)):
                 sides += 1
                 known += left is not None
                 owners = {owner for of, amount, owner in held if (of, amount) == (mint, left)}
+                if swap.program == "meteora_damm_v1":  # its shares of a vault that all pools share
+                    owners = {owner for of, amount, owner in held if amount == left and of != mint}
+                    assert max(amount for of, amount, _ in held if of == mint) > 10 * (left or 0)
                 assert left is None or owners - {swap.signer}
     assert known > 0.97 * sides > 400
+
+
+def test_no_two_pools_are_shown_with_one_vault(
+    recorded: Lines, of_2026: Lines, of_autumn: Lines
+) -> None:
+    """Else the money of one would stand in both."""
+    pools: dict[str, set[str]] = {}
+    for one in recorded + of_2026 + of_autumn:
+        entry = json.loads(one["raw"])
+        keys = keys_of(entry)
+        held = {
+            (balance["mint"], int(balance["uiTokenAmount"]["amount"])): keys[
+                balance["accountIndex"]
+            ]
+            for balance in entry["meta"]["postTokenBalances"] or ()
+        }
+        for swap in decode_transaction(one["raw"], 0).swaps:
+            for mint, left in ((swap.in_mint, swap.in_left), (swap.out_mint, swap.out_left)):
+                vault = held.get((mint, left or 0)) if left else None
+                if vault is not None:
+                    pools.setdefault(vault, set()).add(swap.pool)
+    assert {vault: named for vault, named in pools.items() if len(named) > 1} == {}

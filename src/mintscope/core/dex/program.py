@@ -21,17 +21,24 @@ class Leg:
     owners   who own its vaults
     pool     the account that names it; None: its two vaults do
     vaults   its vaults, where their owners are not among the accounts
+    shares   (vault, the account with the pool's shares of it) if pools share their vaults
     size     how many accounts the instruction must have for that
     """
 
-    __slots__ = ("owners", "pool", "size", "vaults")
+    __slots__ = ("owners", "pool", "shares", "size", "vaults")
 
     def __init__(
-        self, owners: tuple[int, ...], pool: int | None = None, *, vaults: tuple[int, ...] = ()
+        self,
+        owners: tuple[int, ...],
+        pool: int | None = None,
+        *,
+        vaults: tuple[int, ...] = (),
+        shares: tuple[tuple[int, int], ...] = (),
     ) -> None:
         self.owners = owners
         self.pool = pool
         self.vaults = vaults
+        self.shares = shares
         self.size = max(*owners, *vaults, -1, -1 if pool is None else pool) + 1
 
 
@@ -84,6 +91,8 @@ class Program:
     no_swaps    first bytes of instructions that may look like a swap by what moved, and are none
     how         for people: where the amounts come from
     migrations  first bytes of each instruction that moves a mint from its curve to a pool
+    is_pooled   what its vaults hold is not the pool's alone: many markets share them, or they are
+                a wallet.  So they show nothing of what stands in the pool
     head_size   how many bytes tell its instructions apart: 1 or 8; 0: nothing does
 
     A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
@@ -98,6 +107,7 @@ class Program:
     no_swaps: frozenset[bytes] = frozenset()
     how: str = "transfers"
     migrations: Mapping[bytes, Migration] = field(default_factory=dict)
+    is_pooled: bool = False
     head_size: int = field(init=False)
 
     def __post_init__(self) -> None:

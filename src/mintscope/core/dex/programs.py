@@ -113,7 +113,8 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "meteora_damm_v1",
         "Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB",
-        _swaps(SWAP, Leg((3, 4), 0)),  # two vaults of the vault program, each its own owner
+        # Two vaults of the vault program, each its own owner; all pools of a mint share one.
+        _swaps(SWAP, Leg((3, 4), 0, shares=((5, 9), (6, 10)))),
         read,
     ),
     Program(
@@ -175,6 +176,7 @@ TABLE: Final[tuple[Program, ...]] = (
         "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
         _swaps(FILL, Leg((1,))),  # the maker stands where a pool would
         read,
+        is_pooled=True,
     ),
     Program(
         "jupiter_rfq_second",
@@ -182,6 +184,7 @@ TABLE: Final[tuple[Program, ...]] = (
         _swaps(FILL, Leg((1,))),
         read,
         proven=False,
+        is_pooled=True,
     ),
     *VENUES,
     Program("jupiter_v6", "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4", {}, None),

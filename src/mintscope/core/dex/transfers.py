@@ -56,9 +56,10 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
         exchange = exchange_of(flow)
         if exchange is not None:
             pool = leg.pool if leg.pool is None else key(call.instruction.accounts[leg.pool])
-            swaps.append(
-                swap_of(call, exchange, moved, token_accounts, leg=number, pool=pool, owners=owners)
+            swap = swap_of(
+                call, exchange, moved, token_accounts, leg=number, pool=pool, owners=owners
             )
+            swaps.append(_own_part(swap, call, leg, token_accounts) if leg.shares else swap)
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         # else the transfers were of nothing, and nothing was traded
@@ -66,6 +67,21 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
         # A fee mint moves less than the program counts, so the two may differ there.
         events.verify(call, swaps)
     return swaps
+
+
+def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -> Swap:
+    """Return *swap* with what its pool owns of the vaults, which it shares with other pools.
+
+    A share is worth at least one unit of what the vault holds, and a little more as it earns.
+    """
+    accounts = call.instruction.accounts
+    left: dict[str, int | None] = {}
+    for vault, shares in leg.shares:
+        if max(vault, shares) < len(accounts):
+            mint = token_accounts.mint(accounts[vault])
+            if mint is not None:
+                left[address(mint)] = token_accounts.left(accounts[shares])
+    return swap._replace(in_left=left.get(swap.in_mint), out_left=left.get(swap.out_mint))
 
 
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
@@ -317,6 +333,7 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     if gained > U64_MAX or lost > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
     trader = _trader(exchange, moved, token_accounts)
+    shows = not call.program.is_pooled
     vaults: tuple[int | None, int | None] | None = None
     if pool is not None:
         vaults = token_accounts.only_of(owners, received, paid)
@@ -339,8 +356,8 @@ def swap_of(  # noqa: PLR0913 - where, what and who
         lost,
         token_accounts.decimals(paid),
         trader,
-        in_left=token_accounts.left(vaults[0]),
-        out_left=token_accounts.left(vaults[1]),
+        in_left=token_accounts.left(vaults[0]) if shows else None,
+        out_left=token_accounts.left(vaults[1]) if shows else None,
     )
 
 

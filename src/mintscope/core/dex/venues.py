@@ -22,13 +22,14 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
     only_heads: bool = False,
     proven: bool = False,
     migrations: Mapping[bytes, Migration] | None = None,
+    is_pooled: bool = False,
 ) -> Program:
     """Return a venue that is read by what moved.
 
     legs         heads, hex, apart by spaces, with the pool that each of them trades with
     any_leg      the pool of every other instruction; None: its two vaults name it
     only_heads   nothing but the heads swaps
-    migrations   see `Program`
+    migrations, is_pooled   see `Program`
     """
     swaps: dict[bytes, tuple[Leg, ...]] = {
         bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
@@ -36,7 +37,9 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
     if not only_heads:
         swaps[b""] = () if any_leg is None else (any_leg,)
     moves = migrations or {}
-    return Program(name, address, swaps, read_closed, proven=proven, migrations=moves)
+    return Program(
+        name, address, swaps, read_closed, proven=proven, migrations=moves, is_pooled=is_pooled
+    )
 
 
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
@@ -116,6 +119,7 @@ VENUES: Final[tuple[Program, ...]] = (
         "deriverse",
         "DRVSpZ2YUYYKgZP8XtLhAGtT1zYSCKzeHfb4DgRnrgqD",
         ("1a", Leg((), 5, vaults=(3, 4))),
+        is_pooled=True,
     ),
     _venue("aquifer", "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45", proven=True),
     _venue(
@@ -123,6 +127,7 @@ VENUES: Final[tuple[Program, ...]] = (
         "jupZ4m2GqUCJ5iueMfzQf8khFfH31d4XAQt3RzCT9Vd",
         ("8dac0ad04509389a ce24950ea3849401", Leg((), 1, vaults=(13, 14))),
         only_heads=True,
+        is_pooled=True,
     ),
     _venue("archer", "Archer8kgiavM61GyusMzaaS2ft5sALtNsD1HxkUPMhy"),
     _venue("whalestreet", "FW6zUqn4iKRaeopwwhwsquTY6ABWLLgjxtrC3VPnaWBf"),
@@ -204,9 +209,10 @@ VENUES: Final[tuple[Program, ...]] = (
         "PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu",
         ("414b3f4ceb5b5b88", Leg(())),
         only_heads=True,
+        is_pooled=True,
     ),
-    _venue("woofi", "WooFif76YGRNjk1pA8wCsN67aQsD9f9iLsz4NcJ1AVb"),
-    _venue("perena", "NUMERUNsFCP3kuNmWZuXtm1AaQCPj9uw6Guv2Ekoi5P"),
+    _venue("woofi", "WooFif76YGRNjk1pA8wCsN67aQsD9f9iLsz4NcJ1AVb", is_pooled=True),
+    _venue("perena", "NUMERUNsFCP3kuNmWZuXtm1AaQCPj9uw6Guv2Ekoi5P", is_pooled=True),
     _venue(
         "gavel", "srAMMzfVHVAtgSJc8iH6CfKzuWuUTzLHVCE81QU1rgi", ("00", Leg((), 2, vaults=(6, 7)))
     ),
@@ -217,6 +223,7 @@ VENUES: Final[tuple[Program, ...]] = (
         ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
         ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
         proven=True,
+        is_pooled=True,
     ),
     _venue(
         "stabble_weighted",
@@ -224,6 +231,7 @@ VENUES: Final[tuple[Program, ...]] = (
         ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
         ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
         proven=True,
+        is_pooled=True,
     ),
     _venue(
         "openbook_v2",
@@ -268,7 +276,9 @@ VENUES: Final[tuple[Program, ...]] = (
         any_leg=Leg((), 1),
         proven=True,
     ),
-    _venue("jupiter_rfq_v2", "fd3nMFYTQjX1yr5ER8u7tPdHJB7qt8RpDpNtLQX2Br5", proven=True),
+    _venue(
+        "jupiter_rfq_v2", "fd3nMFYTQjX1yr5ER8u7tPdHJB7qt8RpDpNtLQX2Br5", proven=True, is_pooled=True
+    ),
     _venue(
         "aldrin",
         "AMM55ShdkoGRB5jVYPjWziwk8m5MpwyDgsMWHaMSQWH6",
@@ -300,7 +310,7 @@ VENUES: Final[tuple[Program, ...]] = (
         "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p",
         ("f8c69e91e17587c8", Leg((), 1, vaults=(4, 5))),
     ),
-    _venue("sanctum_infinity", "5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx"),
+    _venue("sanctum_infinity", "5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx", is_pooled=True),
     _token_swap("saros_amm", "SSwapUtytfBdBn1b9NUGG6foMVPtcWgpRU32HToDUZr", proven=True),
     _token_swap("fluxbeam", "FLUXubRmkEi2q6K3Y9kBPg9248ggaZVsoSFhtJHSrm1X"),
     _token_swap("orca_v1", "DjVE6JNiYqPL2QXyCUUh8rNjHrbz9hXHNYt99MQ59qw1"),
