@@ -80,7 +80,7 @@ async def test_a_report_of_a_young_token_and_of_closed_candles(
     assert result.structured_content["meta"]["dataStatus"] == "idle"
     assert not plain.is_error
     assert service.reports.kinds[1:] in ([], [ReportKind()])
-    assert error_of(wrong)["code"] == "INVALID_ARGUMENTS"
+    assert error_of(wrong)["code"] == "BAD_REQUEST"
     assert await service.left(token) == 0
 
 

@@ -359,7 +359,8 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
         trader = swap.transaction_index, swap.signer
         exchanges.setdefault(trader, set()).add((swap.in_mint, swap.out_mint))
     for trader, made in exchanges.items():
-        left, before = made, 0
+        left = made
+        before = 0
         while len(left) > 1 and len(left) != before:
             before = len(left)
             gained = {paid for _, paid in left}
@@ -371,7 +372,8 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
 
 def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
     """Return what *swap* is to one of *trips*."""
-    at, way = swap.transaction_index, (swap.in_mint, swap.out_mint)
+    at = swap.transaction_index
+    way = swap.in_mint, swap.out_mint
     back = trips.get((at, swap.pool, *way))
     return trips.get((at, swap.signer, *way), Trip.NONE) if back is None else back
 
