@@ -73,7 +73,7 @@ async def test_honest_moves_are_followed_and_bought_prices_are_not(
     async with replayed(tmp_path, trades_of) as (service, swapped):
         token = await service.issue(CREDITS)
         for name, scenario in scenarios.items():
-            lines = await answered(service, token, name)
+            lines = {line["signature"]: line for line in await answered(service, token, name)}
             mine = [one for one in swapped if one.mint == mint_of(name)]
             assert len(mine) == len(lines) == len(scenario.trades), name
             flags = [lines[one.signature]["setsPrice"] for one in mine]

@@ -87,7 +87,7 @@ async def served(
     service: Service, token: str, name: str, mine: Sequence[Swapped]
 ) -> list[tuple[int, float]]:
     """Return the prices that the API says were set, in order."""
-    lines = await answered(service, token, name)
+    lines = {line["signature"]: line for line in await answered(service, token, name)}
     assert len(lines) == len(mine), name
     told = [lines[one.signature] for one in mine]
     return [(one["t"], one["price"]["usd"]) for one in told if one["setsPrice"]]

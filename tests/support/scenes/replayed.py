@@ -74,16 +74,16 @@ async def replayed(
             yield service, swapped
 
 
-async def answered(service: Service, token: str, name: str) -> dict[str, dict[str, Any]]:
-    """Return the swaps of a market as `/swaps` lists them, by signature."""
-    lines: dict[str, dict[str, Any]] = {}
+async def answered(service: Service, token: str, name: str) -> list[dict[str, Any]]:
+    """Return the swaps of a market as `/swaps` lists them, newest first."""
+    lines: list[dict[str, Any]] = []
     asked = {"limit": str(PAGE)}
     while True:
         path = f"/v1/token/{mint_of(name)}/swaps"
         response = await service.client.get(path, params=asked, headers=bearer(token))
         assert response.status_code == 200, response.text
         data = response.json()["data"]
-        lines |= {swap["signature"]: swap for swap in data["swaps"]}
+        lines += data["swaps"]
         if data["nextCursor"] is None:
             return lines
         asked["cursor"] = data["nextCursor"]
