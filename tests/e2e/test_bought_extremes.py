@@ -48,7 +48,8 @@ class Attacker:
 
     def buys(self, usd: float, price: float, *, pool: str = "", signer: str = "x") -> Leg:
         """Return a purchase for so many *usd* in SOL."""
-        sol, tokens = round(usd / SOL_USD * 10**9), round(usd / price * 10**6)
+        sol = round(usd / SOL_USD * 10**9)
+        tokens = round(usd / price * 10**6)
         return Leg(pool or self.honest, signer, (WSOL, sol), (self._mint, tokens))
 
     def sells(

@@ -162,7 +162,8 @@ def _migration(market: str, curve: str, pool: str) -> dict[str, Any]:
         "global", "withdraw authority", mint_of(market), f"{curve} of {market}", "its vault",
         "user", "system", "tokens", "amm", f"{pool} of {market}", "pool authority",
     ]  # fmt: skip
-    left, filled = f"quote of {curve} of {market}", f"quote of {pool} of {market}"
+    left = f"quote of {curve} of {market}"
+    filled = f"quote of {pool} of {market}"
     sol = 10**SOL_DECIMALS
     moved = checked(left, WSOL, filled, sol, SOL_DECIMALS)
     tx = Tx(Ix(PUMPFUN, accounts, MIGRATE, [moved]))
@@ -176,7 +177,8 @@ def _migration(market: str, curve: str, pool: str) -> dict[str, Any]:
 
 def _atomic(one: Together, number: int) -> dict[str, Any]:
     """Return the transaction of *one*; what its vaults gain and lose is the sum of its legs."""
-    calls, moved = [], Counter[tuple[str, str]]()
+    calls: list[Ix] = []
+    moved = Counter[tuple[str, str]]()
     for pool, signer, (paid, given), (received, got) in one.legs:
         vaults = {mint: f"{mint} of {pool}" for mint in (paid, received)}
         mine = {mint: f"{mint} of {signer}" for mint in (paid, received)}
