@@ -127,6 +127,19 @@ def test_a_sale_paid_what_left_the_curve(program: str) -> None:
 
 
 @PROGRAMS
+def test_a_curve_shows_the_lamports_that_it_holds(program: str) -> None:
+    """Else any pool with a balance outweighs it."""
+    sale, purchase = Scene(program), Scene(program)
+    sale.sell(700, 321)
+    purchase.buy(700, 300)
+    (sold,) = decode(sale).swaps
+    (bought,) = decode(purchase).swaps
+
+    assert (sold.in_left, sold.out_left) == (0, 10_000 - 321)
+    assert (bought.in_left, bought.out_left) == (10_300, 0)
+
+
+@PROGRAMS
 def test_a_sale_below_a_router_is_the_same(program: str) -> None:
     scene = Scene(program)
     scene.sell(700, 321)

@@ -18,6 +18,8 @@ from support.scenes.json_transactions import decode_block, decode_transaction
 
 Lines = list[dict[str, Any]]
 POOLED = {program.name for program in TABLE if program.is_pooled}
+# One pool that trades many mints: all that it holds of one is there for each other.
+OF_MANY_MINTS = {"jupiter_perps", "perena", "sanctum_infinity", "woofi"}
 
 
 def lines(path: Path) -> Lines:
@@ -290,6 +292,8 @@ def test_no_two_pools_are_shown_with_one_vault(
             for balance in entry["meta"]["postTokenBalances"] or ()
         }
         for swap in decode_transaction(one["raw"], 0).swaps:
+            if swap.program in OF_MANY_MINTS:
+                continue
             for mint, left in ((swap.in_mint, swap.in_left), (swap.out_mint, swap.out_left)):
                 vault = held.get((mint, left or 0)) if left else None
                 if vault is not None:

@@ -61,7 +61,12 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
         paid = _paid(call, account, token_accounts)
         ((mint, gained),) = tokens.items()
         exchange = mint, gained, WSOL, paid
-    return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=curve, owners=(curve,))]
+    swap = swap_of(call, exchange, moved, token_accounts, leg=0, pool=curve, owners=(curve,))
+    held = token_accounts.lamports(account)
+    left = None if held is None else held[1]
+    if swap.in_mint == WSOL:
+        return [swap._replace(in_left=left)]
+    return [swap._replace(out_left=left)] if swap.out_mint == WSOL else [swap]
 
 
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
