@@ -135,6 +135,8 @@ def test_a_curve_may_be_quoted_in_dollars(head: str, quote: str) -> None:
     expected = [(quote, 7_000), (MINT, 900_000)]
     assert sides == (expected if is_buy else expected[::-1])
     assert swap.in_decimals == (6 if not is_buy or quote != WSOL else 9)
+    if quote != WSOL:  # what the curve trades against
+        assert (swap.in_left if is_buy else swap.out_left) == 1
 
 
 def test_an_event_of_nothing_is_no_trade() -> None:

@@ -205,6 +205,31 @@ def test_launchlab_reads_both_lengths_of_its_event(grown: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("head", "left"),
+    [
+        ("faea0d7bd59c13ec", (35 * 10**9, 0)),  # buy_exact_in
+        ("9527de9bd37c981a", (0, 35 * 10**9)),  # sell_exact_in
+    ],
+)
+def test_launchlab_shows_what_its_curve_trades_against(head: str, left: tuple[int, int]) -> None:
+    """30 SOL that it reckons with, and 5 that its vault holds."""
+    owner = "WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh"
+    reserves = bytes(48) + u64(30 * 10**9) + bytes(24) + u64(5 * 10**9)
+    fields = reserves + u64(1_468_700, 5_004_973_052) + bytes(26)
+    moved = [
+        transfer("user b", "vault b", 1_468_700),
+        transfer("vault a", "user a", 5_004_973_052),
+        event(LAUNCHLAB, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + fields),
+    ]
+    accounts = [USER, owner, "global", "platform", "pool", "user a", "user b"]
+    call = Ix(LAUNCHLAB, accounts, bytes.fromhex(head) + u64(1, 1, 0), moved)
+    tx = pool(users(Tx(call)), ("vault a", A), ("vault b", B), owner=owner)
+    (swap,) = decode(tx).swaps
+
+    assert (swap.in_left, swap.out_left) == left
+
+
+@pytest.mark.parametrize(
     ("head", "before"), [("c360ed6c44a2dbe6", ("spl", USER)), ("ba8fd11dfe02c275", ())]
 )
 def test_two_hops_of_one_instruction_are_two_swaps(head: str, before: tuple[str, ...]) -> None:

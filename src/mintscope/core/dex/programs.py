@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mintscope.core.dex.program import Leg, Migration, Program
-from mintscope.core.dex.readers import pumpfun
+from mintscope.core.dex.readers import launchlab, pumpfun
 from mintscope.core.dex.transfers import read, read_closed
 from mintscope.core.dex.venues import VENUES
 
@@ -82,7 +82,7 @@ TABLE: Final[tuple[Program, ...]] = (
         "raydium_launchlab",
         "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj",
         _swaps("faea0d7bd59c13ec 18d3742869039938 9527de9bd37c981a 5fc8472208090ba6", Leg((), 4)),
-        read,
+        launchlab.read,
         authority="WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh",
         how="transfers, event agrees",
         migrations={

@@ -121,7 +121,7 @@ def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccou
     quote_side = address(quote), quotes, token_accounts.decimals(quote)
     is_buy = event[FIELDS_AT + IS_BUY : FIELDS_AT + IS_BUY + 1] == b"\x01"
     received, paid = (quote_side, token_side) if is_buy else (token_side, quote_side)
-    left = _reserve(event) if quote == WSOL else None
+    left = _reserve(event) if quote == WSOL else _quote_reserve(event, quote)
     signer = user if user in token_accounts.signers else token_accounts.signers[0]
     return [
         Swap(
@@ -146,6 +146,16 @@ def _reserve(event: bytes) -> int | None:
     end = FIELDS_AT + SOL_RESERVE + 8
     reserve = int.from_bytes(event[end - 8 : end], "little")
     return reserve if len(event) >= end and reserve < RESERVE_MAX else None
+
+
+def _quote_reserve(event: bytes, quote: str) -> int | None:
+    """Return the same of a curve in another *quote*: it follows the amount in the tail."""
+    at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
+    end = at + PUBKEY_BYTES + 16
+    if at < 0 or len(event) < end:
+        return None
+    reserve = int.from_bytes(event[end - 8 : end], "little")
+    return reserve if reserve < RESERVE_MAX else None
 
 
 @lru_cache(maxsize=4096)
