@@ -168,7 +168,7 @@ async def test_an_attack_in_one_transaction_leaves_a_token_as_its_twin(
     attacks = {name: make(Attacker(name, random)) for name, make in ATTACKS.items()}
     together = [one for attack in attacks.values() for one in attack.transactions]
     markets = dict.fromkeys(("twin", *attacks), trades)
-    wrong = []
+    wrong: list[tuple[str, object]] = []
     async with replayed(tmp_path, markets, together=together) as (service, swapped):
         token = await service.issue(CREDITS)
         twin = await seen(service, token, "twin")

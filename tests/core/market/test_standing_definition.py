@@ -132,7 +132,7 @@ def defined(swaps: Sequence[Offer]) -> bool | None:
 def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Fraction]:
     """Return what each pool weighs; if none weighs anything, the first that is not left does."""
     ages = [stood_s(its) for its in pools.values() if not is_silent(its, now)]
-    weights = {name: weight(its, now, max(10, *ages)) for name, its in pools.items()}
+    weights = {name: weight(its, now, max(5, *ages)) for name, its in pools.items()}
     trade = [one for name, one in weights.items() if one and not is_silent(pools[name], now)]
     for name, its in pools.items():
         if trade and is_silent(its, now):
