@@ -35,8 +35,8 @@ ORDER: Final = Recipe(
         Mutant(
             "swaps of a slot stay in the order of arrival",
             PRICING,
-            "for swap in sorted(swaps, key=_position):",
-            "for swap in swaps:",
+            "ordered = sorted(swaps, key=_position)",
+            "ordered = list(swaps)",
             ("core/market/test_pricing.py",),
         ),
     ),

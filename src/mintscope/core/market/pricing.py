@@ -341,7 +341,7 @@ def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
 def _ways_back(together: Iterable[Swap]) -> list[Way]:
     """Return (transaction, pool, in mint, out mint) of pools that went both ways.
 
-    All their swaps are a round trip, whoever signed them: the victim of a sandwich, and the second
+    All their swaps are a round trip, by any signer: the victim of a sandwich, and the second
     key of one trader, could not trade at another price.
     """
     ways = {(one.transaction_index, one.pool, one.in_mint, one.out_mint) for one in together}

@@ -46,7 +46,7 @@ DEFINITIONS: Final = (
         " Three kinds of swaps set no price, because no one else could"
         " trade at theirs: exchanges of one signer in one transaction whose gain came back to the"
         " mint that they began with, over however many pools and mints; all swaps of a pool that"
-        " went both ways in one transaction, whoever signed them; and less than ten cents that are"
+        " went both ways in one transaction, by any signer; and less than ten cents that are"
         " 5 % off the last price of a pool with more than 10,000 times as much. The quote may be a"
         " dollar (USDC, USDT or another within 1 % of the median of all), SOL, a liquid staking"
         " token, or a token whose own price is robust: then no more counts of what stands in the"
