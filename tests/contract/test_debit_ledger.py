@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.base.time import month_end, month_of
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.keys.api_key import KeyId, NewKey
@@ -510,8 +510,8 @@ async def test_of_many_that_give_a_minute_back_one_does(scene: Scene) -> None:
     await scene.expect_sound()
 
 
-async def test_a_minute_is_given_back_to_where_it_came_from(scene: Scene) -> None:
-    """Alive or dead, and wherever the other credits went meanwhile."""
+async def test_a_minute_is_given_back_to_the_token_that_has_its_credits(scene: Scene) -> None:
+    """Alive or dead: a credit token that was rotated takes nothing any more."""
     balances = []
     for number, dies in enumerate((False, True)):
         account = await scene.ledger.issue(credit_token(number), 10, "")
@@ -520,14 +520,15 @@ async def test_a_minute_is_given_back_to_where_it_came_from(scene: Scene) -> Non
         with closing(scene.database()) as db, db.transaction():
             digest = CredentialHash(number.to_bytes(32))
             assert PurchasedCredits(db).rotate(account, digest, "hint", NOW) == 7
+            heir = db.execute("SELECT id FROM credit_account WHERE token_hash = ?", (digest,)).get
         if dies:
             await scene.kill(ledger)
             await scene.bury(scene.ledger)
         else:
             await ledger.give_back(debited, 3)
             await ledger.close()
-        balances.append(await scene.ledger.balance(account))
-    assert balances == [3, 3]
+        balances += [await scene.ledger.balance(each) for each in (account, CreditAccount(heir))]
+    assert balances == [0, 10] * 2
     await scene.expect_sound()
 
 
