@@ -38,6 +38,7 @@ from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.money import stores as sqlite
 from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
 from support.scenes.account_stores import ENGINES
+from support.scenes.payments.audited import violations_of
 from support.scenes.payments.pending_payments import AGAIN_MS, new_payment
 from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
@@ -70,7 +71,7 @@ class Scene:
         return (await self.credits.holdings(user_id)).balance
 
     async def expect_sound(self) -> None:
-        assert (await self.books.check(after_entry=0)).violations == []
+        assert (await violations_of(self.books)) == []
 
 
 async def opened(engine: str, folder: Path, stack: AsyncExitStack) -> Scene:
@@ -234,7 +235,7 @@ async def test_books_that_do_not_agree_are_told(scene: Scene, table: str) -> Non
             " SELECT ?, 'deposit', max(id), min(id) FROM credit_entry",
             (user_id,),
         )
-    assert len((await scene.books.check(after_entry=0)).violations) == 1
+    assert len(await violations_of(scene.books)) == 1
 
 
 async def test_an_account_is_not_deleted_while_its_payment_is_under_way(scene: Scene) -> None:

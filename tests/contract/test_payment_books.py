@@ -22,6 +22,7 @@ from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.core.payments.store import FeesAtRisk, PaymentStore, SalesClosed
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.sqlite.money.stores import payment_books, payment_store
+from support.scenes.payments.audited import violations_of
 from support.scenes.payments.pending_payments import (
     AGAIN_MS,
     LANDED,
@@ -205,7 +206,7 @@ async def test_a_doubt_comes_back_later_each_time_and_goes_when_it_is_settled(
 async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
     books: Books, payments: PaymentStore
 ) -> None:
-    assert (await books.check(after_entry=0)).entry_mark == 0
+    assert (await books.check(after_entry=None)).entry_mark == 0
     await payments.begin(new_payment("a"))
     await payments.resolve(
         new_payment("a").payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS
@@ -213,6 +214,7 @@ async def test_a_check_of_sound_books_finds_nothing_and_says_how_far_it_went(
 
     checked = await books.check(after_entry=0)
     assert (list(checked.violations), checked.entry_mark) == ([], 1)
+    assert await violations_of(books) == []
 
 
 async def test_a_doubt_that_three_looks_have_not_settled_is_a_violation(
@@ -220,11 +222,11 @@ async def test_a_doubt_that_three_looks_have_not_settled_is_a_violation(
 ) -> None:
     await payments.begin(new_payment("a"))
     for minutes in (0, 3, 5):
-        assert (await books.check(after_entry=0)).violations == []
+        assert (await books.check(after_entry=None)).violations == []
         at = UnixMs(NOW + minutes * MINUTE_MS)
         await books.doubt(DoubtKind.ARRIVED, [SOME], now=at)
 
-    (found,) = (await books.check(after_entry=0)).violations
+    (found,) = (await books.check(after_entry=None)).violations
     assert found.subject == SOME
 
 

@@ -17,6 +17,7 @@ from mintscope.shell.config.load import load
 from mintscope.shell.wiring.stores import open_money
 from support.processes.api_process import api_process, settings
 from support.scenes.old_folder import FACTS, old_folder
+from support.scenes.payments.audited import violations_of
 from support.scenes.postgres import dsn_in, url_in
 
 READY_S: Final = 60.0
@@ -96,8 +97,8 @@ async def audited(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatc
             patched.setenv(name, value)
         config = load(None).config
     async with open_money(config, SystemClock()) as money:
-        checked = await money.audit_books.check(after_entry=0)
-        return [*checked.violations, *await money.credits.contradictions()]
+        violations = await violations_of(money.audit_books)
+        return [*violations, *await money.credits.contradictions()]
 
 
 @pytest.mark.timeout(180)

@@ -292,6 +292,10 @@ class StoreUnavailable(UnusableStore):
     """A store does not answer for now, for want of room say; trying again may help."""
 
 
+class NeedsUpgrade(UnusableStore):
+    """A store is of an older version and only waits for its migrations; nothing is lost."""
+
+
 class UnusablePepper(UnusableStore):
     """There is no usable pepper, the key of every stored hash."""
 

@@ -3,7 +3,7 @@
 import socket
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 from socketserver import ThreadingMixIn
@@ -29,6 +29,11 @@ class SetGauge(Gauge):
         self._is_set = True
         super().set(value)
 
+    def measure(self, value: Callable[[], float]) -> None:
+        """Ask *value* each time it is shown, so that it goes on while nothing happens."""
+        self._is_set = True
+        self.set_function(value)
+
     @override
     def collect(self) -> Iterable[Metric]:
         """Return its samples: none before it is set; those with labels are made when they are."""
@@ -51,8 +56,10 @@ ALPENGLOW: Final = SetGauge(
     "1: the cluster has migrated to Alpenglow; 0: not yet; -1: its node cannot tell",
 )
 INGEST_SLOT: Final = SetGauge("mintscope_ingest_slot", "Newest slot in the log")
-INGEST_LAG_S: Final = SetGauge(
-    "mintscope_ingest_lag_s", "Age of the newest slot when it was applied"
+INGEST_LAG_S: Final = SetGauge("mintscope_ingest_lag_s", "Age of the newest slot that is stored")
+SOL_RATE_AGE_S: Final = SetGauge(
+    "mintscope_sol_rate_age_s",
+    "Seconds without a trade of SOL against a dollar, as of the newest slot",
 )
 FINALIZED_SLOT: Final = SetGauge("mintscope_finalized_slot", "Checkpoint of the finalized fold")
 SWAPS: Final = Counter("mintscope_swaps_total", "Swaps decoded", ["program"])
@@ -123,6 +130,14 @@ VIOLATIONS: Final = SetGauge(
     "mintscope_violations", "Contradictions in the books of money at the last audit", ["invariant"]
 )
 AUDITS: Final = Counter("mintscope_audits_total", "Audits of the books of money", ["outcome"])
+AUDIT_ENTRIES_LEFT: Final = SetGauge(
+    "mintscope_audit_entries_left",
+    "Entries of the journal that the walk of audits has not added up",
+)
+AUDITED_AT: Final = SetGauge(
+    "mintscope_audited_at_seconds",
+    "Unix time at which the last walk through all books came to its end",
+)
 ORPHANS: Final = SetGauge(
     "mintscope_orphans", "Payments of ours on chain that have no row, after a restore"
 )

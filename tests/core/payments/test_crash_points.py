@@ -276,7 +276,7 @@ class SteppedBooks(MemoryBooks):
             await super().doubt(kind, signatures, now=now)
 
     @override
-    async def check(self, *, after_entry: int) -> Checked:
+    async def check(self, *, after_entry: int | None) -> Checked:
         await step()
         return await super().check(after_entry=after_entry)
 

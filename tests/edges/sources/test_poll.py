@@ -10,6 +10,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Slot, UnixMs
@@ -295,6 +296,18 @@ async def test_a_block_in_hand_whose_parent_died_is_asked_for_again() -> None:
     assert consumer.chain == whole(node)
     assert consumer.gaps == []
     assert node.clock.monotonic_s() < 30
+
+
+async def test_a_block_that_is_waited_for_and_its_gap_are_told_once() -> None:
+    node = node_of(30)
+    node.unfetchable = {12: -32007}
+    with capture_logs() as lines:
+        consumer = await follow(node, Polling(start="first"))
+
+    told = [(line["event"], line.get("slot", line.get("first"))) for line in lines]
+    assert told == [("block_awaited", 12), ("gap", 12)]
+    assert lines[1]["reason"] == consumer.gaps[0].reason
+    assert 15 <= node.clock.monotonic_s() < 30, "before answers are degraded"
 
 
 async def test_a_block_that_never_comes_is_given_up_after_a_while() -> None:

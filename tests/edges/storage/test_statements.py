@@ -147,3 +147,51 @@ def test_postgresql_prepares_it(database: psycopg.Connection, statement: str | B
             break
         kinds[int(told[1])] = BIGINT
     assert result.status == psycopg.pq.ExecStatus.COMMAND_OK, result.error_message.decode()
+
+
+# Tables with a row for each request, payment, trade or minute.
+GROWING: Final = (
+    *("credit_entry", "credit_account", "credit_day", "payment", "account_event"),
+    *("candle", "waypoint", "swap", "header", "event", "mint", "activity", "signal_firing"),
+)
+READS_ALL: Final = re.compile(rf"SCAN ({'|'.join(GROWING)})(?: USING COVERING INDEX \w+)?$")
+# An index of the payments that are under way, which are few.
+OF_FEW: Final = re.compile(r"payment_(?:pending|pending_from|open)$")
+# The beginnings of those that do.  The list may only shrink.
+READ_ALL: Final = {
+    # what refers to a new row, which SQLite looks for only behind a violation
+    "INSERT INTO credit_account (token_hash, hint, note, issued_at, root)": "no look",
+    "INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES": "no look",
+    "SELECT kind, sum(delta), min(at), max(at) FROM credit_entry": "an operator: credits show",
+    "SELECT -1, address, deciding, 0 FROM deciding_pool": "a start: what trades",
+    "SELECT header.slot, address, deciding, seq FROM swap": "a start: the log",
+    "SELECT slot, parent_slot, blockhash, time, sol_usd": "a start: the log",
+    "SELECT 1 FROM header LIMIT 1": "one row",
+    "SELECT address, day, swaps, volume, lively_day FROM mint": "a new day: what is followed",
+}
+
+
+def test_no_statement_reads_a_table_that_grows_from_end_to_end(
+    files: list[apsw.Connection],
+) -> None:
+    """SQLite plans by the indexes alone, so an empty file tells what a large one does."""
+    found = set()
+    for text in (text_of(each) for each in STATEMENTS if isinstance(each, str)):
+        for file in files:
+            if trouble(file, text):
+                continue
+            plan = apsw.ext.query_info(file, text, explain_query_plan=True).query_plan
+            lines = [line for line in details(plan) if READS_ALL.match(line)]
+            if [line for line in lines if not OF_FEW.search(line)]:
+                found.add(" ".join(text.split()))
+    known = {text for text in found if text.startswith(tuple(READ_ALL))}
+    assert found == known
+    assert len(known) == len(READ_ALL)
+
+
+def details(plan: apsw.ext.QueryPlan | None) -> Iterator[str]:
+    """Yield each step of *plan*."""
+    if plan is not None:
+        yield plan.detail
+        for each in plan.sub or ():
+            yield from details(each)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from mintscope.base.primitives import Mint, Signature, UnixMs
 from mintscope.core.accounts.audit import Actor
-from mintscope.core.payments.books.invariants import Checked, Invariant, Violation
+from mintscope.core.payments.books.invariants import Checked, Invariant, Proven, Violation, Walked
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.payment import Payment, State
@@ -26,8 +26,15 @@ class MemoryBooks:
     stops: list[str] = field(default_factory=list)
     noted: dict[Signature, Orphan] = field(default_factory=dict)
 
-    async def check(self, *, after_entry: int) -> Checked:
-        assert after_entry == 0
+    async def walked(self) -> Walked:
+        return Walked(0, None)
+
+    async def prove(self, *, now: UnixMs, anew: bool) -> Proven:
+        assert now or anew
+        return Proven((), is_finished=True)
+
+    async def check(self, *, after_entry: int | None) -> Checked:
+        assert not after_entry
         found = []
         for signature, doubt in self.doubted.items():
             payment = self._payment(signature)

@@ -18,6 +18,7 @@ from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.engine.live import LiveMarket
 from mintscope.core.market.log import Appended, Event, LogReader, LogTrimmed, SlotHeader
+from mintscope.core.market.rate_age import RateAge
 from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
 
 LOG = structlog.get_logger(__name__)
@@ -80,6 +81,7 @@ class Follower:
         self._meter = PaceMeter()
         self._finality = FinalityMeter()
         self._folded: Slot | None = None
+        self._rate = RateAge()
 
     def observe(self, observer: Observer) -> None:
         """Tell *observer*, the only one, what is applied from now on."""
@@ -162,6 +164,14 @@ class Follower:
         """Return how long after a slot was applied it is final; None before that was measured."""
         return None if self._follows_files else self._finality.behind
 
+    async def expect_rate(self) -> None:
+        """Raise ServiceUnavailable if SOL has no rate, so that prices stand still."""
+        if self._rate.is_late:
+            ago_s = self._rate.seconds
+            raise ServiceUnavailable(
+                f"SOL was last traded against a dollar {ago_s} s ago: prices stand still"
+            )
+
     def folded(self) -> Slot | None:
         """Return the newest slot that candles and lists hold, as of the last look."""
         return self._folded
@@ -196,6 +206,7 @@ class Follower:
 
     def _note_slot(self, header: SlotHeader) -> None:
         self._meter.note(header.slot, header.time)
+        self._rate.note(header.time, header.sol_usd_time)
         if self._is_live(header.time):
             self._finality.note_confirmed(header.slot, self._clock.monotonic_s())
 
@@ -208,6 +219,7 @@ class Follower:
         _, tracked = await self._answer(self._reader.tracked())
         self._meter = PaceMeter(await self._answer(self._reader.seconds(WINDOW_S)))
         self._market.restart(tip, tracked)
+        self._rate = RateAge()
         self._started = True
         if self._observer is not None:
             self._observer.note_restart()

@@ -33,6 +33,7 @@ CLOCKS_APART_MS: Final = 10 * MINUTE_MS
 PAUSE_S: Final = 0.25  # between two looks at least
 NEWS_S: Final = 0.05  # as often the follower looks at where the log stands
 LOOK_COST: Final = 4  # times as long as a look took is waited after it
+LOADING: Final = "The list of tokens is still being loaded; try again shortly."
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -92,6 +93,7 @@ class Lister:
         self._listed: ListedTokens | None = None
         self._tracked_seq = 0
         self._facts = FactPlace(UnixMs(0), Mint(""))
+        self._is_loading = True  # for the first time
 
     async def run(self) -> None:
         """Follow the fold until cancelled, whatever the store does meanwhile."""
@@ -102,15 +104,23 @@ class Lister:
             except Exception as error:  # noqa: BLE001  any failure of any store is tried again
                 if readable:
                     LOG.warning("the list of tokens cannot be read", error=repr(error))
-                readable = False
+                readable = self._is_loading = False
             else:
                 readable = True
             await self._wait()
 
+    async def expect_loaded(self) -> None:
+        """Raise ServiceUnavailable while the list is loaded for the first time.
+
+        A list that could not be read holds up nothing else.
+        """
+        if self._is_loading:
+            raise ServiceUnavailable(LOADING)
+
     def newest(self) -> ListedTokens:
         """Return the list.  Raises ServiceUnavailable while it is being loaded."""
         if self._listed is None:
-            raise ServiceUnavailable("The list of tokens is still being loaded; try again shortly.")
+            raise ServiceUnavailable(LOADING)
         return self._listed
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
@@ -129,6 +139,7 @@ class Lister:
             return
         if is_changed or is_new:
             self._listed = await asyncio.to_thread(tokens.listed)
+            self._is_loading = False
         self._list = tokens
 
     async def _load(self) -> TokenList:

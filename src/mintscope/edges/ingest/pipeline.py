@@ -145,7 +145,8 @@ class Ingest:
         await self.store.write(changes)
         if chain.tip is not None and chain.time is not None:
             INGEST_SLOT.set(chain.tip.slot)
-            INGEST_LAG_S.set(self.clock.now() / 1000 - chain.time)
+            newest_s = chain.time
+            INGEST_LAG_S.measure(lambda: self.clock.now() / 1000 - newest_s)
         await fold.go_on()
         await self._join(chain)
 

@@ -32,6 +32,7 @@ from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage
 from mintscope.edges.ingest.kinds import Kinds
 from mintscope.edges.ingest.pegs import Pegs
+from mintscope.edges.ingest.rate import RateWatch
 
 log = structlog.get_logger()
 
@@ -71,6 +72,7 @@ class Slots:
         self._meter = PaceMeter((header.slot, header.time) for header in tail.headers)
         self._metrics = CoverageMetrics()
         self._pegs = Pegs()
+        self._rate_watch = RateWatch()
 
     @property
     def pace(self) -> Pace | None:
@@ -131,6 +133,7 @@ class Slots:
         header = self._tail.header(block, samples)
         self._tail.append(header)
         self._note_pace(header)
+        self._rate_watch.note(header)
         standings.begin(header.slot)
         told = [*swaps, *decoded.migrations] if decoded.migrations else swaps
         priced = price_slot(told, _rate(header), standings.sets_price, quotes, time)

@@ -107,7 +107,9 @@ class PaymentMaintenance:
             await self._audit()
         except ServiceUnavailable as trouble:
             AUDITS.labels("failed").inc()
-            log.warning("no audit of payments", reason=str(trouble))
+            log.warning(
+                "no audit of payments", reason=f"{trouble} {trouble.__cause__ or ''}".strip()
+            )
 
     async def look_at_fees(self) -> int:
         """Note what the fee payer has, in lamports, and say if that is little."""

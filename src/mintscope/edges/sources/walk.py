@@ -35,6 +35,7 @@ log = structlog.get_logger()
 WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
+AWAITED_S: Final = 5.0  # then a line says so
 AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more than pass while an answer is on its way
 SOON_SLOTS: Final = 3
 QUIET_SLOTS: Final = 2  # without a block before the node is asked for its newest
@@ -62,7 +63,7 @@ class Polling:
     backfill_s: float = 0
     requests_in_flight: int = 10
     poll_interval_ms: int = 150
-    gap_after_s: float = 120.0
+    gap_after_s: float = 15.0
     max_gap_s: float = 0
     fast_finality_every_s: float = FAST_EVERY_S
     asks_ahead: bool = True
@@ -103,6 +104,7 @@ class Walk:
         self._settling: asyncio.Task[Settled] | None = None
         # Handed on from a following to the next: what is owed is not owed for longer by that.
         self._owed_since = {} if owed_since is None else owed_since
+        self._told_awaited = Slot(-1)
 
     async def step(self) -> Sequence[Update]:
         """Do the next thing there is to do; return what came of it.
@@ -362,14 +364,23 @@ class Walk:
             return ()
         reason = await self._lost(missing, owed_since)
         if reason is None:
+            self._tell_awaited(missing, owed_since)
             await self._sleep(HOLE_PAUSE_S)
             if await self._is_owed_still(missing.slot):
                 self._window.insert(missing.slot, self._plan)
             return ()
         del self._owed_since[missing.slot]
         gap = Gap(Slot(self._lineage.tip.slot + 1), missing.slot, reason)
+        log.warning("gap", first=gap.first, last=gap.last, reason=reason)
         self._lineage.skip_to(missing.slot)
         return (gap,)
+
+    def _tell_awaited(self, missing: Missing, owed_since: float) -> None:
+        """Say once of a block that the market waits for it, if it does for seconds."""
+        waited_s = self._clock.monotonic_s() - owed_since
+        if waited_s >= AWAITED_S and missing.slot != self._told_awaited:
+            self._told_awaited = missing.slot
+            log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:
         """Tell whether the node still has the block whose parent is at *slot*.

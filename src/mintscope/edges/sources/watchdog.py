@@ -70,10 +70,16 @@ class WatchedSource:
 
     async def _awaited(self, reading: "_Reading", tip: Tip | None, patience_s: float) -> str | None:
         """Wait for the next update; return None if it is there, else why it will not come."""
+        told: Slot | None = None
         while not await reading.is_there(patience_s):
             head = await self._head()
             if head is not None and (tip is None or head > tip.slot) and not reading.is_done:
                 return f"no update for {patience_s:g} s; the node is at slot {head}"
+            if head is not None and told is None:
+                log.warning("node_stands_still", slot=head, for_s=patience_s)
+                told = head
+        if told is not None:
+            log.info("node_goes_on", after_slot=told)
         return "it was cancelled from inside" if reading.is_cancelled else None
 
     async def _head(self) -> Slot | None:

@@ -17,6 +17,7 @@ from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import stop
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.identity import expect_own_stores
+from mintscope.shell.wiring.storage.migrations import expect_upgraded
 from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
 
 EXIT_NOT_DONE: Final = 1
@@ -27,7 +28,8 @@ T = TypeVar("T")
 
 def with_market(file: ConfigFile, work: Callable[[Market], Awaitable[T]]) -> T:
     """Return what *work* returns; print one message and exit 1 if the store fails."""
-    return _run(open_market(configured(file).config), work)
+    settings = configured(file).config
+    return _run(_own_market(settings), work)
 
 
 def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
@@ -37,7 +39,15 @@ def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
+async def _own_market(settings: Config) -> AsyncIterator[Market]:
+    expect_upgraded(settings)
+    async with open_market(settings) as market:
+        yield market
+
+
+@asynccontextmanager
 async def _own_money(settings: Config) -> AsyncIterator[Money]:
+    expect_upgraded(settings)
     expect_own_stores(settings)
     async with open_money(settings, SystemClock()) as money:
         yield money

@@ -38,7 +38,7 @@ class ChainConfig(Section):
     """Timeout of one request, from the first to the last byte."""
     poll_interval_ms: int = Field(default=150, ge=10, le=60_000)
     """Pause before the next request when there was no new block."""
-    gap_after_s: values.Seconds = 120.0
+    gap_after_s: values.Seconds = 15.0
     """How long to ask for a block that must exist before its slots are recorded as a gap."""
     stall_after_s: values.Seconds = 30.0
     """How long a source may give nothing while the node names newer slots; then it begins again."""

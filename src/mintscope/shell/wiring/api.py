@@ -107,7 +107,8 @@ async def _serve(
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
-    lists = await enter(listing(config.lists, market.lists, follower, clock, sold_at))
+    lists, loaded = await enter(listing(config.lists, market.lists, follower, clock, sold_at))
+    checks.append(loaded)
     accounts = await enter(_accounts(config, money, reader, origins[0], limits, clock))
     api = create_api(
         config,
@@ -320,6 +321,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
         Check("store", ledger.expect_writable),
         _freshness_check(api, follower),
         gap_check(reader, follower.pace),
+        Check("rate", follower.expect_rate, is_vital=False),
     ]
     if sales is None:
         return checks

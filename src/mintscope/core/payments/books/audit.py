@@ -15,6 +15,7 @@ from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.reconciler import BATCH, Reconciler
 from mintscope.core.payments.settlement import ChainUnavailable
 
+WALK_S: Final = 6.0  # of each minute
 PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # in one audit; the next goes on
 
 
@@ -34,7 +35,7 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Checks what is new every minute, and everything when told.
+    """Checks what is new every minute, and everything when told: by a walk, a part at a time.
 
     assets    whose treasury accounts are compared; None: the payment token's
     """
@@ -47,7 +48,7 @@ class Auditor:
     reconciler: Reconciler
     clock: Clock
     assets: Sequence[Mint | None] = (None,)
-    _entry_mark: int = 0  # the first audit of a process is a full one
+    _entry_mark: int | None = None  # the first audit of a process begins a walk
 
     async def audit(self, *, full: bool = False) -> Sequence[Violation]:
         """Return every violation, and stop sales if there is one.
@@ -62,13 +63,24 @@ class Auditor:
             await self._audit_chain(violations, full=full)
         except ChainUnavailable as caught:
             trouble = caught
-        checked = await self.books.check(after_entry=0 if full else self._entry_mark)
-        self._entry_mark = checked.entry_mark
+        checked = await self.books.check(after_entry=self._entry_mark)
         violations += checked.violations
+        violations += await self._walk(anew=full or self._entry_mark is None)
+        self._entry_mark = checked.entry_mark
         if violations:
             await self._stop(violations[0])
         elif trouble is not None:
             raise trouble
+        return violations
+
+    async def _walk(self, *, anew: bool) -> list[Violation]:
+        """Go on with the walk through all books, for some of the time until the next audit."""
+        until_s = self.clock.monotonic_s() + WALK_S
+        part = await self.books.prove(now=self.clock.now(), anew=anew)
+        violations = [*part.violations]
+        while not part.is_finished and self.clock.monotonic_s() < until_s:
+            part = await self.books.prove(now=self.clock.now(), anew=False)
+            violations += part.violations
         return violations
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:

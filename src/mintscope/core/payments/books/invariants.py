@@ -17,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from mintscope.base.primitives import UnixMs
+
 SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
 DOUBTED_LOOKS: Final = 3
 
@@ -42,6 +44,24 @@ class Violation(msgspec.Struct, frozen=True):
 
     invariant: Invariant
     subject: str
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """What a part of the walk through all books found, and whether the walk has come to its end."""
+
+    violations: Sequence[Violation]
+    is_finished: bool
+
+
+class Walked(msgspec.Struct, frozen=True):
+    """How far the walk through all books has come.
+
+    entry_count    entries that the journal has
+    finished_at    when the last walk came to its end; None: none has
+    """
+
+    entry_count: int
+    finished_at: UnixMs | None
 
 
 class Checked(msgspec.Struct, frozen=True):

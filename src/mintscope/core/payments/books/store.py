@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mintscope.base.primitives import Mint, Signature, UnixMs
-from mintscope.core.payments.books.invariants import Checked
+from mintscope.core.payments.books.invariants import Checked, Proven, Walked
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.store import FeesAtRisk
 
@@ -15,8 +15,20 @@ from mintscope.core.payments.store import FeesAtRisk
 class AuditBooks(Protocol):
     """The books as the auditor checks them."""
 
-    async def check(self, *, after_entry: int) -> Checked:
-        """Compare payments, entries, balances and doubts; of entries, those after *after_entry*."""
+    async def check(self, *, after_entry: int | None) -> Checked:
+        """Compare doubts, and payments, entries and balances after the entry *after_entry*.
+
+        after_entry   None: doubts alone
+        """
+
+    async def prove(self, *, now: UnixMs, anew: bool) -> Proven:
+        """Go on with the walk through all books by one part, which takes a moment.
+
+        anew   begin a walk if the one before has come to its end
+        """
+
+    async def walked(self) -> Walked:
+        """Return how far the walk through all books has come."""
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int

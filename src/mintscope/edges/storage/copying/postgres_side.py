@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from functools import cached_property
 from typing import Final
 
+from mintscope.base.errors import NeedsUpgrade
 from mintscope.edges.storage.copying.table import (
     MADE_BY_MIGRATIONS,
     NOT_COPIED,
@@ -14,7 +15,7 @@ from mintscope.edges.storage.copying.table import (
 )
 from mintscope.edges.storage.database import Batch, Row
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.migrating import is_copied_into, migrate
+from mintscope.edges.storage.postgres.migrating import is_copied_into, migrate, waits_for
 
 KINDS: Final = ("money", "market")
 STATEMENT_MS: Final = 600_000  # an index or a reference over a whole table
@@ -60,6 +61,11 @@ class PostgresSide:
         self._stack = ExitStack()
         self._stack.callback(self._db.close)
         if not is_copied_into(self._db):
+            if not is_new and (waiting := waits_for(dsn)):
+                raise NeedsUpgrade(
+                    f"expected a source of this version; {len(waiting)} migrations wait: run"
+                    " mintscope migrate first, or copy with the version that it has"
+                )
             for kind in KINDS:
                 migrate(self._db, kind)
         self._db.execute(PATIENT)

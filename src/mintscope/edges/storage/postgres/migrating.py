@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from mintscope import __version__
-from mintscope.base.errors import UnusableStore
+from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.edges.storage.database import DatabaseError
 from mintscope.edges.storage.postgres.connection import (
     PAUSE_S,
@@ -114,7 +114,7 @@ def _expect_usable(database: PostgresDatabase) -> None:
 
 def _make_table(database: PostgresDatabase) -> None:
     """Make the table of migrations, whichever process of whatever role is the first."""
-    if database.execute("SELECT to_regclass('migration') IS NOT NULL").get:
+    if not is_new(database):
         return
     with database.transaction(beside=True):
         database.execute(MAKE_ALONE, (MIGRATING,))
@@ -124,8 +124,10 @@ def _make_table(database: PostgresDatabase) -> None:
 @contextmanager
 def _alone(database: PostgresDatabase) -> Iterator[None]:
     """Be the one process that migrates; wait for another one as long as it takes."""
-    is_told = False
+    is_told, until_s = False, time.monotonic() + MIGRATION_MS / 1_000
     while not database.execute(TRY, (MIGRATING,)).get:
+        if time.monotonic() > until_s:
+            raise StoreUnavailable("another process migrates this database, and does not end")
         if not is_told:
             log.info("migration_awaited")
             is_told = True
@@ -152,7 +154,7 @@ def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
     """Return the names of all migrations that the database lacked; run them if *is_done*."""
     database = PostgresDatabase(dsn)
     try:
-        has_none = database.execute("SELECT to_regclass('migration') IS NULL").get
+        has_none = is_new(database)
         lacking = {
             kind: migrations(kind) if has_none else missing(database, kind) for kind in KINDS
         }
@@ -162,6 +164,20 @@ def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
         for kind in KINDS:
             migrate_tables(dsn, kind)
     return [f"{kind} {each.name}" for kind, found in lacking.items() for each in found]
+
+
+def waits_for(dsn: str) -> list[str]:
+    """Return the names of the migrations that the database waits for; of a new one, none."""
+    with closing(PostgresDatabase(dsn)) as database:
+        if is_new(database):
+            return []
+        kinds = [kind for kind in KINDS if database.execute(HAS_SOME, (kind,)).get]
+        return [f"{kind} {each.name}" for kind in kinds for each in missing(database, kind)]
+
+
+def is_new(database: PostgresDatabase) -> bool:
+    """Say whether *database* has none of our tables."""
+    return database.execute("SELECT to_regclass('migration') IS NULL").get is True
 
 
 def is_copied_into(database: PostgresDatabase) -> bool:

@@ -195,4 +195,5 @@ def open_tables(dsn: str, kind: str) -> PostgresDatabase:
 
 def _unusable(cause: DatabaseError) -> UnusableStore:
     error = StoreUnavailable if isinstance(cause, DatabaseAway) else UnusableStore
-    return error(f"the database does not answer: {cause}")
+    what = "takes too long" if "statement timeout" in str(cause) else "does not answer"
+    return error(f"the database {what}: {cause}")

@@ -1,7 +1,7 @@
 """Opening a database file, migrating its schema, delimiting a transaction.  apsw only."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,7 +11,7 @@ from typing import Final
 import apsw
 
 from mintscope import __version__
-from mintscope.base.errors import UnusableStore
+from mintscope.base.errors import NeedsUpgrade, UnusableStore
 from mintscope.edges.storage.sqlite import old_states
 from mintscope.edges.storage.upgrading import telling
 
@@ -196,6 +196,15 @@ def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
     return [name for _, name, _ in lacking]
 
 
+def waits_for(path: Path, kind: str) -> list[str]:
+    """Return the names of the migrations that the file waits for; of a new one, none."""
+    if not path.exists():
+        return []
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+        is_new = not db.table_exists(None, "migration")
+        return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
+
+
 def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
     if db.table_exists(None, "copy_progress"):
         raise UnusableStore(f"expected a whole copy at {path}; it has not ended: go on with it")
@@ -203,7 +212,7 @@ def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
 
 def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
     if _missing(db, kind, path):
-        raise UnusableStore(f"expected {path} to be up to date; its owner has not migrated it yet")
+        raise NeedsUpgrade(f"expected {path} to be up to date; its owner has not migrated it yet")
 
 
 def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:

@@ -35,6 +35,8 @@ NAMES: Final = {
     "chain": "The node that settles payments answers",
     "ingest": "Blocks are read",
     "stopping": "This process takes requests",
+    "lists": "The list of tokens is loaded",
+    "rate": "SOL has a rate",
     "coverage": "What is exchanged is read",
 }
 
@@ -48,6 +50,8 @@ FAULTS: Final = {
     "chain": "The node that settles payments does not answer",
     "ingest": "Blocks are not read",
     "stopping": "This process stops",
+    "lists": "The list of tokens is being loaded",
+    "rate": "SOL has no rate, so prices stand still",
     "coverage": "Too little of what is exchanged is read",
 }
 

@@ -19,6 +19,7 @@ from mintscope.shell.cli.doctor.store import (
     check_limits,
     check_market,
     check_money,
+    check_version,
     check_webhooks,
 )
 from mintscope.shell.cli.doctor.surfaces import check_surfaces
@@ -31,6 +32,7 @@ CHECKS: Final = (
     check_sqlite,
     check_pepper,
     check_chain,
+    check_version,
     check_market,
     check_coverage,
     check_dollars,
@@ -43,6 +45,16 @@ CHECKS: Final = (
     check_pages,
     check_ports,
     check_surfaces,
+)
+# What they ask is there once the store has this version.
+OF_STORE: Final = (
+    check_market,
+    check_coverage,
+    check_dollars,
+    check_money,
+    check_webhooks,
+    check_limits,
+    check_payments,
 )
 
 app = typer.Typer()
@@ -87,5 +99,10 @@ def _findings(
             yield fail(f"configuration: {problem}", "mintscope config --markdown lists all")
         return
     yield ok(f"configuration: {loaded.file or 'no file, environment and defaults'}")
+    waits = False
     for check in checks:
-        yield from check(loaded.config)
+        if waits and check in OF_STORE:
+            continue
+        for finding in check(loaded.config):
+            waits = waits or check is check_version
+            yield finding

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Signature, UnixMs
@@ -13,15 +13,24 @@ from mintscope.core.payments.books.invariants import (
     SETTLED_AFTER_MS,
     Checked,
     Invariant,
+    Proven,
     Violation,
+    Walked,
 )
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.store import FeesAtRisk
 from mintscope.edges.storage.database import Database, DatabaseError
+from mintscope.edges.storage.sql.money.audits import (
+    ENTRY_IS_PAID,
+    ISSUED_IS_ENTERED,
+    MOVES_CANCEL,
+    PAID_IS_ENOUGH,
+)
 from mintscope.edges.storage.sql.money.budgets import Budgets
-from mintscope.edges.storage.sql.money.credit_statements import BALANCE_IS_SUM, KEYS_ADD_UP
+from mintscope.edges.storage.sql.money.credit_statements import BALANCE_IS_SUM
 from mintscope.edges.storage.sql.money.orphan_table import OrphanTable
+from mintscope.edges.storage.sql.money.walk import Walk
 
 T = TypeVar("T")
 
@@ -29,9 +38,9 @@ AUDIT_S: Final = 60.0  # no request waits for an audit, but it must end
 DOUBT_MS_MIN: Final = MINUTE_MS  # between two looks
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
+NEW_MAX: Final = 100_000  # entries; of more, which no audit has met in time, the walk speaks
 
-# Each selects what contradicts it.  Of the journal only what came after the
-# entry :after is read; whole tables only where that is 0.
+# Each selects what contradicts it, at any time.
 CHECKS: Final = {
     Invariant.LANDED_IS_ISSUED: """
 SELECT signature FROM doubt JOIN payment USING (signature)
@@ -42,46 +51,16 @@ SELECT signature FROM doubt JOIN payment USING (signature)
  WHERE kind = 'issued' AND looks >= :looks AND last_at - first_at >= :span
    AND state = 'issued' AND final = 0
 """,
-    Invariant.ISSUED_IS_ENTERED: """
-SELECT p.signature FROM payment AS p LEFT JOIN credit_entry AS e ON e.id = p.entry
- WHERE (p.entry > :after OR :after = 0) AND p.credits > 0 AND p.state = 'issued'
-   AND (e.id IS NULL OR e.delta <> p.credits
-        OR e.kind <> CASE WHEN p.token_hash IS NULL THEN 'top_up' ELSE 'payment' END
-        OR (e.account <> p.account AND e.account NOT IN (
-            WITH RECURSIVE successors (id) AS (
-                SELECT successor FROM credit_account WHERE id = p.account AND p.token_hash IS NULL
-                 UNION
-                SELECT a.successor FROM successors JOIN credit_account AS a ON a.id = successors.id)
-            SELECT id FROM successors WHERE id IS NOT NULL)))
-""",
-    Invariant.ENTRY_IS_PAID: """
-SELECT e.id FROM credit_entry AS e LEFT JOIN payment AS p ON p.entry = e.id
- WHERE e.id > :after AND e.kind IN ('payment', 'top_up')
-   AND (p.id IS NULL OR p.state NOT IN ('issued', 'frozen'))
-""",
-    Invariant.PAID_IS_ENOUGH: """
-SELECT signature FROM payment
- WHERE (entry > :after OR :after = 0) AND state = 'issued' AND paid < amount
-""",
+}
+# And in what came after the entry :after; see walk.py for what came before.
+CHECKS_OF_NEW: Final = {
+    Invariant.ISSUED_IS_ENTERED: ISSUED_IS_ENTERED.format(which="p.entry > :after"),
+    Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
+    Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which="p.entry > :after"),
     Invariant.BALANCE_IS_SUM: BALANCE_IS_SUM,
-    Invariant.KEYS_ADD_UP: KEYS_ADD_UP,
-    Invariant.MOVES_CANCEL: """
-SELECT m.id FROM credit_move AS m
-  JOIN credit_entry AS off_ ON off_.id = m.off_entry
-  JOIN credit_entry AS onto_ ON onto_.id = m.onto_entry
- WHERE m.onto_entry > :after
-   AND (off_.kind <> 'rotate' OR onto_.kind <> 'rotate' OR off_.delta >= 0
-        OR off_.delta + onto_.delta <> 0)
-""",
+    Invariant.MOVES_CANCEL: MOVES_CANCEL,
     Invariant.ROTATIONS_CANCEL: """
 SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING sum(delta) <> 0
-""",
-    Invariant.FREEZES_CANCEL: """
-SELECT total FROM (
-    SELECT (SELECT coalesce(sum(frozen), 0) FROM payment)
-         + (SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE kind IN ('freeze', 'thaw'))
-           AS total) AS sums
- WHERE :after = 0 AND total <> 0
 """,
 }
 
@@ -150,11 +129,21 @@ class SqlPaymentBooks:
         self._is_auditor = is_auditor
         self._db = database
         self._orphans = OrphanTable(self._db)
+        self._walk = Walk(self._db)
         self._lock = asyncio.Lock()
+        self._running: asyncio.Task[Any] | None = None
 
-    async def check(self, *, after_entry: int) -> Checked:
-        """Compare payments, entries, balances and doubts as of one moment."""
+    async def check(self, *, after_entry: int | None) -> Checked:
+        """Compare doubts, and what came after *after_entry*, as of one moment."""
         return await self._run(lambda: self._check(after_entry))
+
+    async def prove(self, *, now: UnixMs, anew: bool) -> Proven:
+        """Go on with the walk through all books by one part."""
+        return await self._run(lambda: self._walk.step(now, anew=anew))
+
+    async def walked(self) -> Walked:
+        """Return how far the walk through all books has come."""
+        return await self._run(self._walk.read)
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
@@ -240,18 +229,22 @@ class SqlPaymentBooks:
         return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, once a job that was cancelled has ended: its thread goes on."""
+        await self._end_running()
         self._db.close()
 
-    def _check(self, after_entry: int) -> Checked:
+    def _check(self, after_entry: int | None) -> Checked:
         bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
         with self._db.snapshot():
+            newest = int(self._db.execute(NEWEST_ENTRY).get)
+            is_read = after_entry is not None and newest - after_entry <= NEW_MAX
+            checks = CHECKS | CHECKS_OF_NEW if is_read else CHECKS
             violations = [
                 Violation(invariant, str(subject))
-                for invariant, contradictions in CHECKS.items()
+                for invariant, contradictions in checks.items()
                 for (subject,) in self._db.execute(contradictions, bounds)
             ]
-            return Checked(violations, int(self._db.execute(NEWEST_ENTRY).get))
+            return Checked(violations, newest)
 
     def _scan(self, name: str) -> Scan | None:
         row = self._db.execute(SCAN, (name,)).fetchone()
@@ -263,6 +256,10 @@ class SqlPaymentBooks:
     def _settle(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> None:
         self._db.executemany(statement, rows)
         self._db.execute(SETTLE)
+
+    async def _end_running(self) -> None:
+        if self._running is not None:
+            await asyncio.wait([self._running], timeout=AUDIT_S)
 
     async def _write(self, statement: str, values: tuple[str | int | None, ...]) -> None:
         await self._change(lambda: self._db.execute(statement, values))
@@ -277,9 +274,18 @@ class SqlPaymentBooks:
     async def _run(self, job: Callable[[], T]) -> T:
         try:
             async with self._lock, asyncio.timeout(AUDIT_S):
-                return await asyncio.to_thread(job)
+                await self._end_running()
+                running = self._running = asyncio.create_task(asyncio.to_thread(job))
+                running.add_done_callback(_look_at)
+                return await asyncio.shield(running)
         except (DatabaseError, TimeoutError) as cause:
             raise ServiceUnavailable("The books cannot be read.") from cause
+
+
+def _look_at(ended: asyncio.Task[Any]) -> None:
+    """Look at why a job failed that nothing waits for any more, so that it is not logged."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _scan_name(scope: ScanScope, asset: Mint | None) -> str:

@@ -104,15 +104,6 @@ SELECT a.id FROM credit_account AS a
  WHERE a.balance <> coalesce(entry.balance, CASE WHEN :after = 0 THEN 0 ELSE a.balance END)
 """
 
-# What contradicts it: what a key spent in a month is what the journal says.  All or none of it.
-KEYS_ADD_UP: Final = """
-SELECT coalesce(s.api_key, m.api_key) FROM (
-    SELECT api_key, month, -sum(delta) AS credits FROM credit_entry
-     WHERE api_key IS NOT NULL GROUP BY api_key, month) AS s
-  FULL JOIN key_month AS m ON m.api_key = s.api_key AND m.month = s.month
- WHERE :after = 0 AND coalesce(s.credits, 0) <> coalesce(m.credits, 0)
-"""
-
 EMPTY: Final = Empty()
 NOTHING: Final[Iterator[int]] = iter(())
 

@@ -42,7 +42,8 @@ UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1 AND payer = co
 SUCCESSION: Final = "SELECT balance, successor FROM credit_account WHERE id = ? /* FOR UPDATE */"
 MOVED_TO: Final = """
 SELECT delta FROM credit_entry
- WHERE kind = 'rotate' AND account = (SELECT id FROM credit_account WHERE token_hash = ?)
+ WHERE kind = 'rotate' AND kind <> 'spend'  -- said, for the index that has no spends
+   AND account = (SELECT id FROM credit_account WHERE token_hash = ?)
  ORDER BY id LIMIT 1
 """
 SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1"

@@ -1,0 +1,41 @@
+"""How long SOL has had no trade against a dollar: without one, nothing gets a price."""
+
+from typing import Final
+
+from mintscope.base.primitives import UnixS
+from mintscope.base.time import MINUTE_S
+
+# Swaps are priced at the rate of the last minute: after it they are in no price, and no volume.
+RATE_LATE_S: Final = MINUTE_S
+
+
+class RateAge:
+    """Follows the rate from slot to slot, by the time of the chain."""
+
+    def __init__(self) -> None:
+        self._since: UnixS | None = None
+        self._newest: UnixS | None = None
+
+    def note(self, time: UnixS, rated_at: UnixS | None) -> None:
+        """Note a slot.
+
+        time       of the slot
+        rated_at   of the newest trade behind its rate; None: it has none
+        """
+        if rated_at is not None:
+            self._since = rated_at
+        elif self._since is None:
+            self._since = time
+        self._newest = time
+
+    @property
+    def seconds(self) -> int:
+        """Return the time from the last trade, or from the first slot, to the newest slot."""
+        if self._since is None or self._newest is None:
+            return 0
+        return max(0, self._newest - self._since)
+
+    @property
+    def is_late(self) -> bool:
+        """Say whether swaps get no price for want of a rate."""
+        return self.seconds > RATE_LATE_S

@@ -1,0 +1,249 @@
+"""The walk through all books finds what contradicts itself, a part at a time, on every engine."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.dialect import translate
+from mintscope.edges.storage.sql.money import walk as statements
+from mintscope.edges.storage.sql.money.credit_statements import ADD
+from mintscope.edges.storage.sql.money.walk import SETTLED_MS, Walk
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from support.scenes.postgres import dsn_in
+
+Connect = Callable[[], Database]
+
+NOW: Final = UnixMs(1_700_000_000_000)
+OLD: Final = UnixMs(NOW - SETTLED_MS - 1)
+A_PART: Final = 3
+ACCOUNTS: Final = 7
+STEPS_MAX: Final = 500
+MONTH: Final = 24_300
+SPEND_BY_KEY: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
+SELECT id, 'spend', -1, balance - 1, ?, ?, ? FROM credit_account WHERE id = ?
+"""
+UNGUARDED: Final = {
+    "sqlite": ("DROP TRIGGER credit_entry_is_never_changed",),
+    "postgresql": ("DROP TRIGGER credit_entry_is_never_changed ON credit_entry",),
+}
+IS_ONE: Final = r"\s*(?:SELECT|INSERT|UPDATE|WITH)\b[^{]*$"
+READS_ALL: Final = r"(?:Seq Scan on|^SCAN) credit_entry\b"
+ENTRIES: Final = {"sqlite": 4_000, "postgresql": 60_000}
+ROWS: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at)
+WITH RECURSIVE count (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < {count})
+SELECT 1, 'grant', 1, n, {at} FROM count
+"""
+
+
+def sqlite(folder: Path) -> Connect:
+    return lambda: SqliteDatabase(folder / "money.sqlite", "money")
+
+
+def postgresql(folder: Path) -> Connect:
+    dsn = dsn_in(folder)
+    return lambda: PostgresDatabase(dsn)
+
+
+ENGINES: Final = {"sqlite": sqlite, "postgresql": postgresql}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def connect(engine: str, tmp_path: Path) -> Connect:
+    return ENGINES[engine](tmp_path)
+
+
+@pytest.fixture
+def db(connect: Connect) -> Iterator[Database]:
+    with closing(connect()) as database:
+        for number in range(1, ACCOUNTS + 1):
+            database.execute(
+                "INSERT INTO credit_account (token_hash, hint, note, issued_at)"
+                " VALUES (?, '', '', 0)",
+                (bytes([number] * 32),),
+            )
+        yield database
+
+
+def add(db: Database, account: int, delta: int, at: int = OLD) -> None:
+    with db.transaction():
+        db.execute(ADD, (account, "grant" if delta > 0 else "spend", delta, at))
+
+
+def add_key(db: Database) -> int:
+    with db.transaction():
+        user = db.execute(
+            """INSERT INTO "user" (kind, username, email, created_at)"""
+            " VALUES ('agent', 'a', 'a@example.org', 0) RETURNING id"
+        ).get
+        key: int = db.execute(
+            """INSERT INTO api_key ("user", key_hash, hint, name, scopes, created_at)"""
+            " VALUES (?, ?, '', '', '[]', 0) RETURNING id",
+            (user, bytes(32)),
+        ).get
+    return key
+
+
+def trade(db: Database, random: Random, count: int, at: int = OLD) -> None:
+    """Add *count* entries, to any account."""
+    for _ in range(count):
+        account = random.randint(1, ACCOUNTS)
+        left = db.execute("SELECT balance FROM credit_account WHERE id = ?", (account,)).get
+        add(db, account, -random.randint(1, left) if left and random.random() < 0.5 else 9, at)
+
+
+def walked(
+    connect: Connect, *, between: Callable[[], None] = lambda: None
+) -> tuple[Sequence[Violation], int]:
+    """Return what a walk finds that begins now, and its number of parts.
+
+    Each part is made by another process: all that a walk needs is kept.
+    """
+    found, is_begun = list[Violation](), False
+    for count in range(STEPS_MAX):
+        with closing(connect()) as database:
+            part = Walk(database, rows_a_part=A_PART).step(NOW, anew=not is_begun)
+        is_begun = True
+        found += part.violations
+        if part.is_finished:
+            return found, count
+        between()
+    raise AssertionError("expected the walk to end")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sound_books_are_sound_whatever_is_added_meanwhile(
+    db: Database, connect: Connect, seed: int
+) -> None:
+    random = Random(seed)
+    trade(db, random, 20)
+    key = add_key(db)
+    for account in (1, 1, 2):
+        add(db, account, 5)
+        with db.transaction():
+            db.execute(SPEND_BY_KEY, (OLD, key, MONTH, account))
+    trade(db, random, 5, at=NOW)
+
+    def between() -> None:
+        trade(db, random, random.randrange(2), at=random.choice([OLD, NOW]))
+        if random.random() < 0.3:
+            add(db, 3, 2, NOW)
+            with db.transaction():
+                db.execute(SPEND_BY_KEY, (NOW, key, MONTH, 3))
+
+    assert walked(connect, between=between)[0] == []
+    found, parts = walked(connect)
+    assert (found, parts >= 31 / A_PART) == ([], True)
+
+
+def test_a_wrong_entry_is_found_wherever_it_is(db: Database, connect: Connect, engine: str) -> None:
+    """At the begin of a part, within it and among the newest; what follows it is found, too."""
+    random = Random(1)
+    trade(db, random, 10)
+    trade(db, random, 3, at=NOW)
+    for statement in UNGUARDED[engine]:
+        db.execute(statement)
+    for (entry,) in list(db.execute("SELECT id FROM credit_entry")):
+        change = "UPDATE credit_entry SET balance = balance + ? WHERE id = ?"
+        db.execute(change, (1, entry))
+        found, _ = walked(connect)
+        db.execute(change, (-1, entry))
+
+        assert found
+        assert {violation.invariant for violation in found} == {Invariant.BALANCE_IS_SUM}
+    assert walked(connect)[0] == []
+
+
+def test_a_wrong_balance_is_found_in_each_account(db: Database, connect: Connect) -> None:
+    trade(db, Random(2), 10)
+    for number in range(1, ACCOUNTS + 1):
+        change = "UPDATE credit_account SET balance = balance + ? WHERE id = ?"
+        db.execute(change, (1, number))
+        found, _ = walked(connect)
+        db.execute(change, (-1, number))
+
+        assert found == [Violation(Invariant.BALANCE_IS_SUM, f"{number}")]
+
+
+@pytest.mark.parametrize("at", [OLD, NOW])
+def test_what_a_key_has_spent_is_compared(db: Database, connect: Connect, at: int) -> None:
+    key = add_key(db)
+    add(db, 1, 5)
+    with db.transaction():
+        db.execute(SPEND_BY_KEY, (at, key, MONTH, 1))
+    assert walked(connect)[0] == []
+    db.execute("UPDATE key_month SET credits = 2")
+
+    assert walked(connect)[0] == [Violation(Invariant.KEYS_ADD_UP, f"{key}")]
+    db.execute("DELETE FROM key_month")
+    assert walked(connect)[0] == [Violation(Invariant.KEYS_ADD_UP, f"{key}")]
+
+
+def test_a_walk_that_has_ended_stays_so_until_another_one_is_wanted(
+    db: Database, connect: Connect
+) -> None:
+    trade(db, Random(3), 4)
+    walked(connect)
+    walk = Walk(db)
+    number = "SELECT number FROM audit_walk"
+    before = db.execute(number).get
+    db.execute("UPDATE credit_account SET balance = balance + 1 WHERE id = 1")
+
+    assert walk.step(NOW, anew=False).is_finished
+    assert db.execute(number).get == before
+    assert not walk.step(NOW, anew=True).is_finished
+    assert db.execute(number).get == before + 1
+
+
+def constants() -> Iterator[str]:
+    """Yield each statement of the walk."""
+    for value in vars(statements).values():
+        texts = value.values() if isinstance(value, dict) else [value]
+        for text in texts:
+            is_part = isinstance(text, str) and (":after" not in text or ":until" in text)
+            if is_part and re.match(IS_ONE, text):
+                yield text
+
+
+def plan_of(engine: str, db: Any, statement: str) -> list[str]:
+    """Return how *statement* is done for a part in the middle."""
+    values = {"walk": 1, "entry": 99_999_999, "rotated": 0, "frozen": 0, "after": 500}
+    values |= {"until": 503}
+    if engine == "sqlite":
+        given: Any = values if ":" in statement else (500, 3, NOW)[: statement.count("?")]
+        rows = db.connection.execute(f"EXPLAIN QUERY PLAN {statement}", given)
+        return [str(row[3]) for row in rows]
+    text, names = translate(statement)
+    used = [values[name] for name in names] or [500, 3, NOW][: text.count("$")]
+    for place, value in reversed(list(enumerate(used, 1))):
+        text = text.replace(f"${place}", f"{value}::bigint")
+    return [str(row[0]) for row in db.execute(f"EXPLAIN {text}")]
+
+
+def test_no_part_reads_the_journal_from_end_to_end(db: Database, engine: str) -> None:
+    """However old the books are: PostgreSQL plans by what it knows of the tables."""
+    if engine == "postgresql":  # which takes one entry of an account a statement
+        db.execute("ALTER TABLE credit_entry DISABLE TRIGGER ALL")
+    db.execute(ROWS.format(count=ENTRIES[engine], at=OLD))
+    db.execute("ANALYZE")
+    found = list(constants())
+    assert len(found) >= 20
+    for statement in found:
+        plan = plan_of(engine, db, statement)
+        wrong = [line for line in plan if re.search(READS_ALL, line)]
+        assert not wrong, (statement, plan)

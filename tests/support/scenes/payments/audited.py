@@ -1,0 +1,25 @@
+"""All that an audit finds in books, at once: what is new, and the whole walk."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from mintscope.base.primitives import UnixMs
+from mintscope.core.payments.books.invariants import Violation
+from mintscope.core.payments.books.store import AuditBooks
+
+PARTS_MAX: Final = 10_000
+LATER: Final = UnixMs(2**52)  # every entry is settled by then
+
+
+async def violations_of(books: AuditBooks, *, now: UnixMs = LATER) -> Sequence[Violation]:
+    """Return what contradicts itself in *books*, by a walk that begins now."""
+    found = [*(await books.check(after_entry=None)).violations]
+    while not (await books.prove(now=now, anew=False)).is_finished:
+        pass
+    part = await books.prove(now=now, anew=True)
+    for _ in range(PARTS_MAX):
+        found += part.violations
+        if part.is_finished:
+            return found
+        part = await books.prove(now=now, anew=False)
+    raise AssertionError(f"expected a walk to end within {PARTS_MAX} parts")
