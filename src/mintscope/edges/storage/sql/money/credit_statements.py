@@ -16,14 +16,15 @@ SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPD
 # What an API key spent counts less in its month.
 # What was taken of a credit token that was rotated since goes to the token that has its credits.
 REVERSE: Final = """
-WITH RECURSIVE heirs (id, rotations) AS (
+WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
     SELECT a.successor, rotations + 1
-      FROM heirs JOIN credit_account AS a ON a.id = heirs.id WHERE a.successor IS NOT NULL)
+      FROM successors JOIN credit_account AS a ON a.id = successors.id
+     WHERE a.successor IS NOT NULL)
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
 SELECT id, 'reversal', ?2, balance + ?2, ?3, CAST(?4 AS bigint), CAST(?5 AS bigint)
   FROM credit_account
- WHERE id = (SELECT id FROM heirs ORDER BY rotations DESC LIMIT 1) /* FOR UPDATE */
+ WHERE id = (SELECT id FROM successors ORDER BY rotations DESC LIMIT 1) /* FOR UPDATE */
 """
 
 OPEN_ACCOUNT: Final = """
