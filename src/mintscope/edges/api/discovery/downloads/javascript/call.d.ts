@@ -23,5 +23,7 @@ export interface Answer<Data> {
     /** The last Solana slot that the data knows of. */
     readonly dataSlot: number | null;
     readonly dataAgeMs: number | null;
+    /** "live"; "idle": the data is live, and the token does not trade; "degraded": the data is old. */
+    readonly dataStatus: string | null;
     readonly requestId: string | null;
 }

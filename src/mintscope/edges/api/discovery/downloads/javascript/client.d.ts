@@ -16,6 +16,8 @@ export declare class Client {
     send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
     /** Price, indicators and pressure of a mint: one credit. */
     token(mint: string, options?: ReportOptions): Promise<Report>;
+    /** The same report for free, ten times a day and client address by default. */
+    trial(mint: string, options?: ReportOptions): Promise<Report>;
     /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
     batch(mints: readonly string[], options?: ReportOptions): Promise<BatchReports>;
     /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */

@@ -26,6 +26,11 @@ export class Client {
         const path = `/v1/token/${segment(mint)}`;
         return await this.#data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
     }
+    /** The same report for free, ten times a day and client address by default. */
+    async trial(mint, options = {}) {
+        const path = `/v1/trial/${segment(mint)}`;
+        return await this.#data({ name: "trial", method: "GET", path, query: options, creditsMax: 0 });
+    }
     /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
     async batch(mints, options = {}) {
         return await this.#data({

@@ -78,6 +78,7 @@ export class Transport {
                 creditsLeft: integer(response.headers.get("X-Credits-Remaining")),
                 dataSlot: integer(response.headers.get("X-Data-Slot")),
                 dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
+                dataStatus: response.headers.get("X-Data-Status"),
                 requestId: response.headers.get("X-Request-Id"),
             };
         }
