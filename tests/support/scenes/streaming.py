@@ -110,7 +110,11 @@ class Streaming:
         await self.settled()
 
     async def settled(self) -> None:
-        """Let all that is under way come to its end."""
+        """Let all that is under way come to its end, minutes that are being paid for first."""
+        renewing: dict[object, asyncio.Task[None]] = vars(self.service.streams)["_renewing"]
+        while renewing:
+            await asyncio.wait(renewing.values(), timeout=PATIENCE_S)
+            await asyncio.sleep(0)
         for _ in range(3):
             await self.service.ledger.expect_writable()
             await asyncio.sleep(0)
