@@ -5,6 +5,7 @@ from typing import Final
 from prove.recipe import Mutant, Recipe
 
 PRICING: Final = "core/market/pricing.py"
+SOL_RATE: Final = "core/market/sol_rate.py"
 STANDING: Final = "core/market/standing.py"
 TAIL: Final = "core/market/engine/tail.py"
 
@@ -89,8 +90,30 @@ BOUGHT: Final = Recipe(
         "core/market/test_price_rules.py",
         "core/market/test_standing.py",
         "core/market/test_standing_definition.py",
+        "core/market/test_sol_rate.py",
     ),
     mutants=(
+        Mutant(
+            "the deepest pool of SOL decides its rate",
+            SOL_RATE,
+            "return (second + rest) / 2 if second <= rest else rest",
+            "return None",
+            ("e2e/test_bought_prices.py",),
+        ),
+        Mutant(
+            "one signer has a vote in every pool, and no limit",
+            SOL_RATE,
+            "lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)",
+            "lowered = _lowered(votes, OF_POOL)",
+            ("core/market/test_sol_rate.py",),
+        ),
+        Mutant(
+            "SOL has the price of its newest swap",
+            PRICING,
+            "usd = of_sol",
+            "pass",
+            ("core/market/test_sol_rate.py",),
+        ),
         Mutant(
             "a pool of any weight tips the median",
             STANDING,

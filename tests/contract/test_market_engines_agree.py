@@ -19,6 +19,7 @@ from mintscope.core.market.coverage import NotRead, SlotCoverage, Tally
 from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.retention import Retention
+from mintscope.core.market.sol_rate import Sample
 from mintscope.core.market.standing import before_standing
 from mintscope.core.market.store import (
     MINUTES_S,
@@ -122,7 +123,7 @@ class History:
             time=UnixS(time + self._random.choice([0, 0, 1, 1, 1]) * self._pace_s),
             sol_usd=self._random.uniform(1, 300) if is_dated else None,
             sol_usd_time=time if is_dated else None,
-            samples=((self._random.uniform(1, 300), 7),) * self._random.randrange(3),
+            samples=(Sample(self._random.uniform(1, 300), 7),) * self._random.randrange(3),
         )
         self._alive.append(header)
         swaps = [self._swap(index) for index in range(self._random.randrange(12))]

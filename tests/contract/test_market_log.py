@@ -28,6 +28,7 @@ from mintscope.core.market.log import (
 )
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
+from mintscope.core.market.sol_rate import Sample
 from mintscope.core.market.standing import Offer, Standing, stand
 from mintscope.core.market.store import (
     DeadSlot,
@@ -110,7 +111,7 @@ def slot(number: int, *swaps: PricedSwap, time: int | None = None, fork: str = "
         time=UnixS(START + number if time is None else time),
         sol_usd=100.0,
         sol_usd_time=UnixS(START),
-        samples=((100.0, 7),),
+        samples=(Sample(100.0, 7, 10**12, "pool", "signer"),),
     )
     return NewSlot(header, swaps)
 

@@ -11,13 +11,15 @@ from random import Random
 import pytest
 from prove.prices.__main__ import FOLLOWED, RESISTED, RICH
 from prove.prices.judged import extreme, judge
-from prove.prices.market import in_order
+from prove.prices.market import SOL_USD, Trade, in_order, trade
 from prove.prices.scenarios import Scenario
 
 from mintscope.base.primitives import UnixS
+from mintscope.base.solana import WSOL
 from support.scenes.replayed import AnsweredRule, answered, replayed
 from support.scenes.service import bearer
-from support.scenes.traded_pools import mint_of
+from support.scenes.sol_attacks import ATTACKS, SECONDS, Attack
+from support.scenes.traded_pools import SOL, mint_of, sol_market
 
 STORM_IS_FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long
 SEEDS = range(1, 26 if STORM_IS_FULL else 2)
@@ -99,3 +101,38 @@ async def test_honest_moves_are_followed_and_bought_prices_are_not(
             ):
                 wrong.append((name, judged, most, lowest, highest))
     assert wrong == []
+
+
+def paid_in_sol() -> list[Trade]:
+    """Return trades of a token at one price in SOL, every three seconds, by many."""
+    return [
+        trade(second, "pool", SOL_USD / 100, 500.0, 200_000, signer=f"person-{second}")
+        for second in range(0, SECONDS, 3)
+    ]
+
+
+@pytest.mark.timeout(600 if STORM_IS_FULL else 60)
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+async def test_the_rate_of_sol_is_not_for_sale(attack: Attack, seed: int, tmp_path: Path) -> None:
+    """Neither the price of SOL, nor that of a token that is paid in SOL, in any candle."""
+    of_sol = [*sol_market(SECONDS), *attack(seed)]
+    async with replayed(tmp_path, {SOL: of_sol, "token": paid_in_sol()}) as (service, _):
+        token = await service.issue(CREDITS)
+        closes: dict[str, float] = {}
+        for mint, price in ((WSOL, SOL_USD), (mint_of("token"), SOL_USD / 100)):
+            path = f"/v1/token/{mint}/candles?tf=m1&limit=1000"
+            response = await service.client.get(path, headers=bearer(token))
+            candles = response.json()["data"]["candles"]
+            assert len(candles) >= SECONDS // 60
+            for name in ("o", "h", "l", "c"):
+                assert [candle[name] for candle in candles] == pytest.approx(
+                    [price] * len(candles), rel=0.001
+                )
+            closes[mint] = candles[-1]["c"]
+        path = f"/v1/token/{mint_of('token')}/swaps?limit=1"
+        response = await service.client.get(path, headers=bearer(token))
+        (newest,) = response.json()["data"]["swaps"]
+        assert newest["price"]["usd"] == closes[mint_of("token")]
+        ratio = newest["price"]["usd"] / newest["price"]["sol"]
+        assert ratio == pytest.approx(closes[WSOL], rel=1e-15)

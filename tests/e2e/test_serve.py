@@ -28,7 +28,7 @@ from mintscope.edges.storage.folder import held
 from mintscope.shell.cli.app import app
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
-from support.oracles.intended_swaps import intended
+from support.oracles.intended_swaps import intended, with_what_is_left
 from support.scenes.postgres import url_in
 
 NOW = UnixMs(1_763_640_000_000)
@@ -204,7 +204,9 @@ def _expected(
             blockhash="",
             parent_blockhash="",
             time=UnixS(_block(chain, slot).time),
-            transactions=[made_transaction(swap) for swap in swaps],
+            transactions=[
+                made_transaction(swap) for swap in with_what_is_left(swaps, chain, Slot(slot))
+            ],
         )
         for slot, swaps in meant.items()
     ]

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from mintscope.base.primitives import MICRO_USD
 from mintscope.base.solana import WSOL
 from mintscope.core.dex.programs import TABLE
+from mintscope.core.market.pricing import sol_usd_samples
 from mintscope.core.market.quotes import oriented
 from mintscope.core.market.swap import Swap
 from support.oracles.recorded_fees import with_gain
@@ -307,3 +309,24 @@ def test_no_two_pools_are_shown_with_one_vault(
                 if vault is not None:
                     pools.setdefault(vault, set()).add(swap.pool)
     assert {vault: named for vault, named in pools.items() if len(named) > 1} == {}
+
+
+CLOSED = {
+    *("solfi", "solfi_v2", "humidifi", "zerofi", "goonfi", "goonfi_v2", "obric_v2", "tessera"),
+    *("bisonfi", "alphaq"),
+}
+
+
+def test_closed_markets_show_the_dollars_that_stand_behind_their_price_of_sol(
+    recorded: Lines, of_2026: Lines, of_autumn: Lines
+) -> None:
+    """So they are among the pools that agree on the SOL/USD rate."""
+    shown: set[str] = set()
+    for one in recorded + of_2026 + of_autumn:
+        for swap in decode_transaction(one["raw"], 0).swaps:
+            if swap.program in CLOSED:
+                for sample in sol_usd_samples([swap]):
+                    assert sample.depth is not None
+                    assert sample.depth > 10_000 * MICRO_USD, swap.program
+                    shown.add(swap.program)
+    assert len(shown) >= 4

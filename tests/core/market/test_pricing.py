@@ -21,9 +21,9 @@ from mintscope.core.market.pricing import (
     price_slot,
     sol_usd,
     sol_usd_samples,
-    weighted_median,
 )
 from mintscope.core.market.quotes import BASIC
+from mintscope.core.market.sol_rate import Sample, weighted_median
 from mintscope.core.market.standing import Standings
 from mintscope.core.market.swap import Swap
 from support.fakes.made_chain import MINTS, sol_sale, swap
@@ -49,7 +49,7 @@ def header(
     *,
     usd: float | None = None,
     at: int | None = None,
-    samples: tuple[tuple[float, int], ...] = (),
+    samples: tuple[Sample, ...] = (),
 ) -> SlotHeader:
     return SlotHeader(
         slot=Slot(time),
@@ -84,11 +84,14 @@ def test_a_token_paid_in_dollars() -> None:
     assert priced.volume == 3_000_000
 
 
-def test_sol_itself_costs_one_sol() -> None:
-    priced = only([sol_sale(151.5)])
+def test_sol_itself_costs_one_sol_at_the_rate() -> None:
+    other = sol_sale(149.0, index=1)._replace(pool="other")
+    priced, _ = price_slot([sol_sale(151.5), other], RATE).swaps
 
-    assert (priced.mint, priced.price_usd, priced.price_sol) == (WSOL, 151.5, 1.0)
+    assert (priced.mint, priced.price_usd, priced.price_sol) == (WSOL, RATE.usd, 1.0)
+    assert priced.offered == (151.5, 1.0)
     assert priced.volume == 151_500_000
+    assert only([sol_sale(151.5)]).price_usd == 151.5  # it trades in one pool
 
 
 @pytest.mark.parametrize("quote", [WSOL, USDC, USDT])
@@ -260,7 +263,7 @@ def test_the_median_weighs(samples: list[tuple[float, int]]) -> None:
 
 def test_samples_are_sol_against_dollars() -> None:
     swaps = [
-        sol_sale(150),
+        sol_sale(150, index=1),
         swap(WSOL, USDT, base_amount=50_000_000, quote_amount=7_550_000, base_decimals=9),
         swap(WSOL, USDC, base_amount=49_999_999, quote_amount=7_550_000, base_decimals=9),
         swap(TOKEN, USDC, base_amount=10**9, quote_amount=10**9),
@@ -268,7 +271,10 @@ def test_samples_are_sol_against_dollars() -> None:
         swap(USDT, USDC, base_amount=10**9, quote_amount=10**9),
     ]
 
-    assert sol_usd_samples(swaps) == ((150.0, 10**9), (151.0, 50_000_000))
+    assert [(one.usd, one.lamports) for one in sol_usd_samples(swaps)] == [
+        (150.0, 10**9),
+        (151.0, 50_000_000),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -282,14 +288,25 @@ def test_absurd_samples_are_none(lamports: int, dollars: int) -> None:
 
 def test_the_window_is_sixty_seconds() -> None:
     recent = [
-        header(1_040, usd=9.0, at=1_040, samples=((100.0, 5),)),
-        header(1_000, usd=9.0, at=1_000, samples=((50.0, 50),)),
-        header(999, usd=9.0, at=999, samples=((1.0, 10**9),)),
+        header(1_040, usd=9.0, at=1_040, samples=(Sample(100.0, 5, None, "a"),)),
+        header(1_000, usd=9.0, at=1_000, samples=(Sample(50.0, 50, None, "b"),)),
+        header(999, usd=9.0, at=999, samples=(Sample(1.0, 10**9, None, "c"),)),
     ]
 
-    assert sol_usd(recent, (), UnixS(1_060)) == Rate(50.0, UnixS(1_040))
-    assert sol_usd(recent, (), UnixS(1_061)) == Rate(100.0, UnixS(1_040))
-    assert sol_usd(recent, ((200.0, 60),), UnixS(1_060)) == Rate(200.0, UnixS(1_060))
+    now = (Sample(100.0, 1, None, "a"),)
+    assert sol_usd(recent, now, UnixS(1_060)) == Rate(50.0, UnixS(1_060))
+    assert sol_usd(recent, now, UnixS(1_061)) == Rate(100.0, UnixS(1_061))
+    heavy = (Sample(200.0, 10**4, None, "a"),)
+    assert sol_usd(recent, heavy, UnixS(1_060)) == Rate(200.0, UnixS(1_060))
+
+
+def test_the_rate_changes_in_no_slot_without_a_sample() -> None:
+    recent = [
+        header(1_040, usd=9.0, at=1_035),
+        header(1_000, usd=8.0, at=1_000, samples=(Sample(50.0, 50, None, "b"),)),
+    ]
+
+    assert sol_usd(recent, (), UnixS(1_060)) == Rate(9.0, UnixS(1_035))
 
 
 def test_the_last_rate_holds_three_hundred_seconds() -> None:
@@ -322,9 +339,9 @@ def test_real_sol_prices_are_those_of_their_days(shared_data: Path) -> None:
     """The figures are those of the notes on swaps, section 2, of at least 0.05 SOL."""
     found: dict[str, list[float]] = {}
     for _, made, time in real_swaps(shared_data):
-        for usd, _ in sol_usd_samples([made]):
+        for one in sol_usd_samples([made]):
             month = datetime.fromtimestamp(time, UTC).strftime("%Y-%m")
-            found.setdefault(month, []).append(round(usd, 1))
+            found.setdefault(month, []).append(round(one.usd, 1))
 
     assert (min(found["2024-03"]), max(found["2024-03"])) == (191.6, 202.7)
     assert found["2024-11"] == [216.0]
@@ -369,9 +386,10 @@ def test_real_prices_and_volumes_agree(shared_data: Path) -> None:
             if seen.price_usd is None and micro_usd > 100_000:
                 micro_usd = 0.0  # for less than 1,000 raw units
             assert seen.volume == pytest.approx(micro_usd, abs=1)
-            expected = seen.price_sol if row["quote_kind"] == "SOL" else seen.price_usd
-            if expected is not None:
-                assert expected == pytest.approx(float(row["price"]), rel=1e-12)
+            own = seen.offered or (seen.price_usd, seen.price_sol)  # of SOL it is not the rate
+            price = own[row["quote_kind"] == "SOL"]
+            if price is not None:
+                assert price == pytest.approx(float(row["price"]), rel=1e-12)
                 priced_rows += 1
 
     assert priced_rows > 70

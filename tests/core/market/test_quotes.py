@@ -103,7 +103,8 @@ def test_a_token_in_another_dollar_has_its_price() -> None:
 
 def test_sol_in_a_further_dollar_is_a_sample_of_its_rate() -> None:
     one = swap(WSOL, 10**9, USD1, 151_000_000, decimals=(9, 6))
-    assert sol_usd_samples([one], NOW, None, market({USD1: 1.0})) == ((151.0, 10**9),)
+    (sample,) = sol_usd_samples([one], NOW, None, market({USD1: 1.0}))
+    assert (sample.usd, sample.lamports) == (151.0, 10**9)
     assert sol_usd_samples([one], NOW, None, market({USD1: 0.9})) == ()
     assert sol_usd_samples([one]) == ()
 

@@ -188,7 +188,7 @@ def test_wash_trades_do_not_move_what_sol_costs() -> None:
     swaps = [trade("private", 15.0, tokens=10**6, mint=WSOL, depth=100.0), honest[-1][1]]
     samples = sol_usd_samples(swaps, UnixS(START + 700), pools.agrees(WSOL))
 
-    assert samples == ((150.0, 100 * 10**9),)
+    assert [(one.usd, one.pool) for one in samples] == [(150.0, "honest")]
     assert pools.changed()[WSOL].at == START + 699
 
 

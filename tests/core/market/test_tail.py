@@ -17,6 +17,7 @@ from mintscope.core.market.engine.tail import (
 )
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import sol_usd_samples
+from mintscope.core.market.sol_rate import Sample
 from support.fakes.made_chain import START, block, sol_sale
 
 A = block(1, None)
@@ -158,13 +159,14 @@ def test_without_any_time_there_is_no_rate() -> None:
 def test_a_retraction_restores_the_rate_and_the_time() -> None:
     tail = Tail()
     for made, price in ((A, 100.0), (B, 300.0)):
-        tail.append(tail.header(made, ((price, 10**9),)))
+        tail.append(tail.header(made, (Sample(price, 10**9, pool=str(price)),)))
     alone = tail.header(C, ())
     tail.retract()
 
-    assert alone.sol_usd == 100.0  # the lower of two of one weight
+    assert alone.sol_usd == 100.0  # of two pools with one trade the one that was first
     assert (tail.header(C, ()).sol_usd, tail.header(C, ()).sol_usd_time) == (100.0, START + 1)
-    assert tail.header(C, ((500.0, 2 * 10**9),)).sol_usd == 500.0
+    heavier = Sample(500.0, 10 * 10**9, pool="heavier")
+    assert tail.header(C, (heavier,)).sol_usd == 500.0
 
 
 def test_a_tail_read_back_decides_the_same() -> None:
@@ -172,7 +174,7 @@ def test_a_tail_read_back_decides_the_same() -> None:
     parent: Block | None = None
     for slot in range(1, 60):
         parent = block(slot, parent, time=START + 5 * slot)
-        headers.append(tail.header(parent, ((100.0 + slot, 10**9),)))
+        headers.append(tail.header(parent, (Sample(100.0 + slot, 10**9),)))
         tail.append(headers[-1])
     assert tail.finalize(Slot(40)) == 40
     kept = [h for h in headers if h.time >= headers[39].time - 60]
@@ -199,7 +201,8 @@ def test_memory_is_bounded_once_slots_are_final() -> None:
 
 
 def test_samples_are_kept_in_the_header() -> None:
-    assert Tail().header(A, ((1.5, 7),)).samples == ((1.5, 7),)
+    samples = (Sample(1.5, 7, 10, "pool", "signer"),)
+    assert Tail().header(A, samples).samples == samples
     assert Tail().time is None
     assert tail_of(A).time == UnixS(START + 1)
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import PYUSD, USDC, WSOL
 from mintscope.core.market.log import CandleRow, LoadedMint, PricedSwap, TailSwap
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.core.payments.pricing.price import Minute
 from mintscope.core.payments.pricing.token_market import TokenReserves, market_of, minutes_of
+from support.fakes.made_chain import swap as made_swap
+from support.scenes.sol_pools import SolMarket, sale
 
 TOKEN = Mint("7" * 32)
 START = 1_800_000_000
@@ -86,3 +90,27 @@ def test_without_a_price_nothing_is_worth_anything() -> None:
     market = market_of(nothing, nothing, reserves, decimals=6, lag_s=0)
 
     assert (market.minutes, market.base_usd, market.quote_usd) == ([], 0.0, 0.0)
+
+
+@pytest.mark.parametrize("depth", [1_000_000, 100_000_000])
+def test_a_pool_of_sol_moves_no_price_of_a_payment_token(depth: int) -> None:
+    """Neither its minutes, which are paid in SOL, nor what its pools hold in SOL."""
+    market = SolMarket(has_standing=True)
+    tails: dict[str, list[TailSwap]] = {TOKEN: [], WSOL: []}
+    for second in range(300):
+        own = [
+            sale("own", 156.0, signer=f"{second % 9}", depth=depth, sol=10_000.0, at=10 + at)
+            for at in range(3 if second >= 60 else 0)
+        ]
+        bought = made_swap(TOKEN, WSOL, base_amount=10**9, quote_amount=10**9, index=30)
+        market.slot(START + second, [*market.honest(), *own, bought._replace(pool="token")])
+        for one in market.priced:
+            tails[one.mint].append(TailSwap(Slot(second), UnixS(START + second), False, one))  # noqa: FBT003
+
+    token, sol = loaded([], tails[TOKEN]), loaded([], tails[WSOL])
+    reserves = TokenReserves(base=10**9, quotes={WSOL: 10**9})
+    sides = market_of(token, sol, reserves, decimals=6, lag_s=0)
+    closes = [minute.close for minute in sides.minutes]
+    assert closes == pytest.approx([0.15] * 5, rel=0.001)
+    assert sides.quote_usd == pytest.approx(150.0, rel=0.001)
+    assert sides.base_usd == pytest.approx(150.0, rel=0.001)

@@ -92,3 +92,22 @@ async def test_what_a_younger_log_counted_is_no_volume_after_its_past(tmp_path: 
     assert (bought, sold) == (200 * 10**6, 0)
     assert [one.volume for one in rows] == [0, 200 * 10**6]
     assert [one.price_usd for one in rows] == [None, 2.0]
+
+
+async def test_sol_that_sets_the_price_again_sets_it_to_the_rate(tmp_path: Path) -> None:
+    older = Standings()
+    for number in range(1, JOINED):
+        pool = ("honest", "second")[number % 2]
+        priced(older, number, trade(WSOL, pool, 150.0, f"{number % 5}"))
+    swaps = [
+        trade(WSOL, "private", 140.0, "own", depth=10),
+        trade(WSOL, "honest", 150.5, "a")._replace(transaction_index=1),
+    ]
+    late = priced(Standings(), JOINED + 1, *swaps)
+    assert [one.price_usd for one in late] == [150.0, None]
+    await join(tmp_path, WSOL, late, older)
+
+    ((bought, _, rows),) = logged(tmp_path, WSOL)
+    assert [one.price_usd for one in rows] == [None, 150.0]
+    assert [one.offered and one.offered[0] for one in rows] == [140.0, 150.5]
+    assert bought == 15_050 * 10**6

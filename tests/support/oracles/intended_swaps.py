@@ -1,16 +1,42 @@
 """The swaps that the devchain's market meant: what a decoder has to find."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mintscope.base.primitives import Slot
 from mintscope.core.market.swap import Swap
 from mintscope.devchain.chain import Devchain
+from mintscope.devchain.market.pool import Fill
 from mintscope.devchain.transaction import Invocation
 
 
 def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
     """Return the swaps that the market meant in *slot*, in their order."""
     return tuple(_swaps(chain, slot))
+
+
+def with_what_is_left(swaps: Iterable[Swap], chain: Devchain, slot: Slot) -> list[Swap]:
+    """Return *swaps* of *slot* with the raw units that their transaction left in the pool."""
+    after: dict[tuple[int, str], Mapping[str, int]] = {}
+    for index, fill in _fills(chain, slot):
+        base, quote = fill.after
+        held: Mapping[str, int] = {fill.pool.base.mint: base, fill.pool.quote.mint: quote}
+        after[index, fill.pool.address] = held
+    return [
+        one._replace(
+            in_left=after[one.transaction_index, one.pool][one.in_mint],
+            out_left=after[one.transaction_index, one.pool][one.out_mint],
+        )
+        for one in swaps
+    ]
+
+
+def _fills(chain: Devchain, slot: Slot) -> Iterator[tuple[int, Fill]]:
+    """Yield the index of each transaction that lands, with its fills in order."""
+    block = chain.blockstore.block(slot)
+    for index, transaction in enumerate(() if block is None else block.transactions):
+        if transaction.envelope.failed_at is None:
+            for call in transaction.build():
+                yield from ((index, node.fill) for node in _flatten(call) if node.fill is not None)
 
 
 def _swaps(chain: Devchain, slot: Slot) -> Iterator[Swap]:

@@ -6,14 +6,11 @@ Shares no code with what it checks: exact fractions, sorted lists, no state.
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from mintscope.base.solana import USDC, USDT, WSOL, Block
 from mintscope.core.market.swap import Swap
 from support.fakes.made_chain import swap_in
-
-Sample: TypeAlias = tuple[Fraction, int]
-"""Dollars for a SOL, and the lamports that they were paid for."""
 
 WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
 
@@ -28,6 +25,16 @@ class Traded(NamedTuple):
     volume: int
 
 
+class Sample(NamedTuple):
+    """A sale or purchase of SOL for dollars, of which a pool was left with so many."""
+
+    pool: str
+    signer: str
+    price: Fraction
+    lamports: int
+    left: int | None
+
+
 def effective_times(blocks: Sequence[Block]) -> list[int]:
     """Return when each block is."""
     times: list[int] = []
@@ -39,40 +46,137 @@ def effective_times(blocks: Sequence[Block]) -> list[int]:
 
 def sol_samples(block_swaps: Sequence[Sequence[Swap]]) -> list[list[Sample]]:
     """Return what each block says of the price of SOL."""
-    return [
-        [
-            (Fraction(dollars, 10**6) / Fraction(lamports, 10**9), lamports)
-            for lamports, dollars in map(_sol_for_dollars, swaps)
-            if lamports >= 50_000_000
-        ]
-        for swaps in block_swaps
-    ]
+    return [list(_sol_for_dollars(swaps)) for swaps in block_swaps]
 
 
-def sol_price(samples: Sequence[Sequence[Sample]], times: Sequence[int], n: int) -> float | None:
-    """Return dollars per SOL at block *n*: looked for again from the beginning."""
-    for back in range(n, -1, -1):
-        near = [
-            sample for k in range(back + 1) if times[back] - times[k] <= 60 for sample in samples[k]
+def sol_price(
+    samples: Sequence[Sequence[Sample]],
+    times: Sequence[int],
+    n: int,
+    slack: Fraction = Fraction(0),
+) -> float | None:
+    """Return dollars per SOL at block *n*: looked for again from the beginning.
+
+    slack   a half is so much more: floating point may tip a tie either way
+    """
+    for newest in range(n, -1, -1):
+        if not samples[newest]:
+            continue
+        said = [
+            _Said(k, times[newest] - times[k], *one)
+            for k in range(newest + 1)
+            if times[newest] - times[k] <= 60
+            for one in samples[k]
         ]
-        if near:
-            newest = max(times[k] for k in range(back + 1) if samples[k])
-            return float(_median(near)) if times[n] - newest <= 300 else None
+        is_fresh = times[n] - times[newest] <= 300
+        return float(_agreed(said[::-1], slack)) if is_fresh else None
     return None
 
 
-def _sol_for_dollars(swap: Swap) -> tuple[int, int]:
-    pair = {swap.in_mint: swap.in_amount, swap.out_mint: swap.out_amount}
-    dollars = pair.get(USDC, pair.get(USDT))
-    return (pair[WSOL], dollars) if WSOL in pair and dollars is not None else (0, 0)
+class _Said(NamedTuple):
+    """A sample, its block, and how much older it is than the newest."""
+
+    block: int
+    age: int
+    pool: str
+    signer: str
+    price: Fraction
+    lamports: int
+    left: int | None
 
 
-def _median(samples: list[Sample]) -> Fraction:
+def _sol_for_dollars(swaps: Sequence[Swap]) -> Iterator[Sample]:
+    """Yield what tells the price of SOL: the last of a transaction in a pool, if on one side."""
+    by_place: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
+    first: dict[int, str] = {}
+    for swap in swaps:
+        pair = {swap.in_mint: swap.in_amount, swap.out_mint: swap.out_amount}
+        dollars = pair.get(USDC, pair.get(USDT))
+        if WSOL not in pair or dollars is None or pair[WSOL] < 50_000_000:
+            continue
+        is_sale = swap.in_mint == WSOL
+        left = swap.out_left if is_sale else swap.in_left
+        price = Fraction(dollars, 10**6) / Fraction(pair[WSOL], 10**9)
+        signer = first.setdefault(swap.transaction_index, swap.signer)
+        told = swap.pool, signer, price, pair[WSOL], left, is_sale
+        by_place[swap.pool, swap.transaction_index].append(told)
+    for of_place in by_place.values():
+        if len({is_sale for *_, is_sale in of_place}) == 1:
+            yield Sample(*of_place[-1][:-1])
+
+
+class _Vote(NamedTuple):
+    pool: str
+    signer: str
+    price: Fraction
+    lamports: int
+
+
+def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
+    """Return what pools agree on, by the definition; *said* has the newest first."""
+    pools: dict[str, list[_Said]] = defaultdict(list)
+    for one in said:
+        pools[one.pool].append(one)
+    if len(pools) == 1:
+        return said[0].price
+    votes = {pool: _votes(of) for pool, of in pools.items()}
+    money = {
+        pool: min((one.left for one in of if one.left is not None), default=0)
+        for pool, of in pools.items()
+    }
+    if not any(money.values()):
+        money = {pool: sum(one.lamports for one in votes[pool]) for pool in pools}
+    weights = {
+        pool: Fraction(money[pool])
+        * Fraction(len(votes[pool]), 3)
+        * Fraction(of[-1].age + 1, 61)
+        * (Fraction(1, 8) if of[0].age > 8 else 1)
+        for pool, of in pools.items()
+    }
+    counting = [pool for pool in pools if money[pool] * 1_000 >= max(money.values())]
+    shares = {one: weights[pool] / len(votes[pool]) for pool in counting for one in votes[pool]}
+    for _ in range(4):
+        shares = _at_most_a_third(shares, [one.signer for one in shares])
+        shares = _at_most_a_third(shares, [one.pool for one in shares])
+    return _median([(one.price, share) for one, share in shares.items()], slack)
+
+
+def _votes(of: Sequence[_Said]) -> list[_Vote]:
+    """Return the votes of one pool: of each block one, the newest of a signer who has none."""
+    votes: dict[str, _Vote] = {}
+    for block in sorted({one.block for one in of}, reverse=True):
+        new = [one for one in of if one.block == block and one.signer not in votes]
+        if new and len(votes) < 3:
+            signer = new[0].signer
+            votes[signer] = _Vote(new[0].pool, signer, new[0].price, new[0].lamports)
+    return list(votes.values())
+
+
+def _at_most_a_third(shares: dict[_Vote, Fraction], whose: Sequence[str]) -> dict[_Vote, Fraction]:
+    """Return *shares* with those lowered *whose* together are more than a third of all."""
+    sums: dict[str, Fraction] = defaultdict(Fraction)
+    for owner, share in zip(whose, shares.values(), strict=True):
+        sums[owner] += share
+    least = dict(sums)
+    while len(least) >= 3 and 3 * max(least.values()) > sum(least.values()):
+        most = max(least.values())
+        heaviest = [owner for owner, one in least.items() if one == most]
+        others = sum((one for one in least.values() if one < most), Fraction())
+        next_one = max(one for one in least.values() if one < most)
+        least |= dict.fromkeys(heaviest, max(next_one, others / (3 - len(heaviest))))
+    return {
+        vote: share * least[owner] / sums[owner]
+        for owner, (vote, share) in zip(whose, shares.items(), strict=True)
+    }
+
+
+def _median(samples: Sequence[tuple[Fraction, Fraction]], slack: Fraction) -> Fraction:
     total = sum(weight for _, weight in samples)
+    half = total * (1 + slack) / 2
     return min(
         price
         for price, _ in samples
-        if 2 * sum(weight for other, weight in samples if other <= price) >= total
+        if sum(weight for other, weight in samples if other <= price) >= half
     )
 
 
@@ -81,15 +185,20 @@ def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
     times = effective_times(blocks)
     swaps = [[swap_in(transaction) for transaction in block.transactions] for block in blocks]
     samples = sol_samples(swaps)
+    pools_of_sol: set[str] = set()
     for n, of_block in enumerate(swaps):
         rate = sol_price(samples, times, n)
         if rate is None or times[n] == 0:
             continue
         for swap in of_block:
-            yield from _traded(swap, times[n], Fraction(rate))
+            for one in _traded(swap, times[n], Fraction(rate), is_alone=True):
+                if one.mint == WSOL and one.price is not None:
+                    pools_of_sol.add(swap.pool)
+        for swap in of_block:
+            yield from _traded(swap, times[n], Fraction(rate), is_alone=len(pools_of_sol) == 1)
 
 
-def _traded(swap: Swap, time: int, rate: Fraction) -> Iterator[Traded]:
+def _traded(swap: Swap, time: int, rate: Fraction, *, is_alone: bool) -> Iterator[Traded]:
     """Made swaps have one signer a transaction, so no trader is on both sides."""
     is_buy = swap.in_mint in {USDC, USDT} or (swap.in_mint == WSOL and swap.out_mint != USDC)
     if is_buy:
@@ -101,6 +210,8 @@ def _traded(swap: Swap, time: int, rate: Fraction) -> Iterator[Traded]:
     dollars = Fraction(paid, 10**9) * rate if quote == WSOL else Fraction(paid, 10**6)
     is_dust = raw < 1_000 or paid < (100_000 if quote == WSOL else 20_000)
     price = None if is_dust or decimals is None else dollars * 10**decimals / raw
+    if base == WSOL and price is not None and not is_alone:
+        price = rate
     volume = dollars * 10**6 // 1
     if is_dust and volume > 100_000:  # ten cents and more for next to nothing
         volume = 0

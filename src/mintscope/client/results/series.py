@@ -117,7 +117,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     t             Unix seconds
     side          "buy" or "sell", of the token
     quote         the mint that it was traded for
-    price         None where too little moved, or decimals are not known
+    price         of this swap alone; None if too little moved, or decimals are not known
     sets_price    it is in a candle
     is_final      its block is final; else it is confirmed
     recognised_by "table", or "transfers" if what moved made it a swap

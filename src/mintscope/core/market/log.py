@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
+from mintscope.core.market.sol_rate import Sample
 from mintscope.core.market.timeframe import Timeframe
 
 
@@ -73,7 +74,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     price_sol    None exactly when price_usd is
     pool         its address, or its program where that has no pools; None in logs of before
     offered      (price_usd, price_sol) that it would have set, had its pool decided, or were it no
-                 part of a round trip
+                 part of a round trip; of SOL itself, if its own is not the rate
     detail       written beside the log; what reads the log goes without it
     evidence     what it tells of its pool; None in logs of before
     """
@@ -99,7 +100,7 @@ class SlotHeader(msgspec.Struct, frozen=True):
     time            effective: never before the previous slot's
     sol_usd         the rate every swap of this slot was priced at, if any
     sol_usd_time    the time of the newest swap behind that rate
-    samples         SOL/USD swaps of this slot, (price, lamports): the next 60 s need them
+    samples         of the SOL/USD rate in this slot: the next 60 s need them
     """
 
     slot: Slot
@@ -108,7 +109,7 @@ class SlotHeader(msgspec.Struct, frozen=True):
     time: UnixS
     sol_usd: float | None = None
     sol_usd_time: UnixS | None = None
-    samples: tuple[tuple[float, int], ...] = ()
+    samples: tuple[Sample, ...] = ()
 
 
 class Appended(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
 """What a swap is worth, fixed once, when its slot joins the log.
 
 Anchors    wrapped SOL and dollars by mint, other tokens by their price: see `quotes`
-SOL/USD    the volume-weighted median of the swaps of SOL for dollars of a
-           slot and of the 60 s before it; without any, the last rate for 300 s
+SOL/USD    the price that the pools of SOL and dollars agree on in a slot and the 60 s before it,
+           see `sol_rate`; in a slot without any swap of theirs the last rate, for 300 s.  It is
+           the price of SOL itself, unless only one pool of SOL is known
 No rate    no price and no volume, whatever the quote
 Pools      a swap sets no price unless `standing` lets its pool, and then adds no volume either:
            at a price of one's own any volume is free
@@ -26,10 +27,12 @@ from mintscope.base.primitives import MICRO_USD, Mint, UnixS
 from mintscope.base.solana import LAMPORTS_PER_SOL, WSOL
 from mintscope.core.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail, Uncounted
 from mintscope.core.market.quotes import BASIC, Quotes, oriented
+from mintscope.core.market.sol_rate import Sample, agreed, newest
 from mintscope.core.market.standing import SIGNER_CHARS, Offer, Trip
 from mintscope.core.market.swap import Oriented, QuoteKind, RecognisedBy, Swap
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
+POOL_CHARS: Final = 16  # of its address, that tell a pool of SOL
 RATE_WINDOW_S: Final = 60
 RATE_AGE_MAX_S: Final = 300
 
@@ -89,15 +92,22 @@ def sol_usd_samples(
     time: UnixS = UnixS(0),  # noqa: B008 - a number
     agrees: Agrees | None = None,
     quotes: Quotes = BASIC,
-) -> tuple[tuple[float, int], ...]:
-    """Return (dollars per SOL, lamports) of the swaps of a slot that can tell it.
+) -> tuple[Sample, ...]:
+    """Return the samples of the SOL/USD rate in the swaps of a slot, in order.
+
+    A transaction has one in a pool, its last, and one signer in all of them; it has none in a pool
+    in which it bought and sold SOL.
 
     time     of the slot
-    agrees   whether the next swap may set the price of SOL, asked in order; None: every one may
+    agrees   whether the next swap may tell the price of SOL, asked in order; None: every one may
     """
-    found = []
+    found: dict[tuple[str, int], Sample] = {}
+    sides: dict[tuple[str, int], bool] = {}
+    both: set[tuple[str, int]] = set()
+    signers: dict[int, str] = {}
     for swap in swaps:
-        if swap.in_mint == WSOL and swap.out_mint in quotes.dollars:
+        is_sale = swap.in_mint == WSOL and swap.out_mint in quotes.dollars
+        if is_sale:
             lamports = swap.in_amount
             dollars = swap.out_amount
             left = swap.out_left
@@ -109,49 +119,47 @@ def sol_usd_samples(
             continue
         if lamports < SAMPLE_LAMPORTS_MIN or dollars > VOLUME_MAX:
             continue
+        transaction = swap.transaction_index
+        place = swap.pool[:POOL_CHARS], transaction
+        if sides.setdefault(place, is_sale) != is_sale:
+            both.add(place)
         price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
         if RATE_MIN <= price <= RATE_MAX:
-            offer = Offer(swap.pool, swap.signer, price, 1.0, dollars, _shown(swap, left), time)
+            depth = _shown(swap, left)
+            offer = Offer(swap.pool, swap.signer, price, 1.0, dollars, depth, time)
             if agrees is None or agrees(offer):
-                found.append((price, lamports))
-    return tuple(found)
+                signer = signers.setdefault(transaction, swap.signer[:SIGNER_CHARS])
+                found[place] = Sample(price, lamports, depth, place[0], signer)
+    return newest(sample for place, sample in found.items() if place not in both)
 
 
-def weighted_median(samples: Iterable[tuple[float, int]]) -> float:
-    """Return the least price at or below which half of all the weight lies."""
-    ordered = sorted(samples)
-    half = sum(weight for _, weight in ordered)
-    below = 0
-    for price, weight in ordered:
-        below += weight
-        if 2 * below >= half:
-            return price
-    raise ValueError("expected at least one sample")
-
-
-def sol_usd(
-    recent: Iterable[SlotHeader], samples: Sequence[tuple[float, int]], time: UnixS
-) -> Rate | None:
+def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
     """Return the rate of a slot at *time* with *samples*, None if there is none to trust.
+
+    Without samples it is the last one: it changes in no slot in which SOL does not trade.
 
     recent   the headers before it, newest first; read only as far back as needed
     """
-    window = list(samples)
-    newest = time if samples else None
-    last: Rate | None = None
-    for distance, header in enumerate(recent):
-        if distance == 0 and header.sol_usd is not None and header.sol_usd_time is not None:
-            last = Rate(header.sol_usd, header.sol_usd_time)
-        if time - header.time > RATE_WINDOW_S:
+    if not samples:
+        return _last(next(iter(recent), None), time)
+    window = [(0, samples)]
+    for header in recent:
+        age_s = time - header.time
+        if age_s > RATE_WINDOW_S:
             break
         if header.samples:
-            window.extend(header.samples)
-            newest = header.time if newest is None else newest
-    if newest is not None:
-        return Rate(weighted_median(window), newest)
-    if last is not None and time - last.at <= RATE_AGE_MAX_S:
-        return last
-    return None
+            window.append((age_s, header.samples))
+    usd = agreed(window)
+    return None if usd is None else Rate(usd, time)
+
+
+def _last(header: SlotHeader | None, time: UnixS) -> Rate | None:
+    """Return the rate of *header*, None if there is none or it is too old at *time*."""
+    if header is None or header.sol_usd is None or header.sol_usd_time is None:
+        return None
+    if time - header.sol_usd_time > RATE_AGE_MAX_S:
+        return None
+    return Rate(header.sol_usd, header.sol_usd_time)
 
 
 def price_slot(
@@ -175,6 +183,8 @@ def price_slot(
     wash = _on_both_sides(sided)
     trips = _trips(ordered)
     exact_rate = Fraction(rate.usd)
+    # The price of SOL, so that each other price in dollars is as many times that in SOL.
+    of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
     priced = []
     for swap, seen in sided:
         if swap.succeeds is not None:
@@ -189,6 +199,8 @@ def price_slot(
         volume = 0 if uncounted else flow
         price = _price(seen, rate.usd, quotes)
         usd, sol = (None, None) if isinstance(price, Unpriced) else price
+        if of_sol is not None and usd is not None and seen.base == WSOL:
+            usd = of_sol
         offered: tuple[float, float] | None = None
         evidence: Evidence | None = None
         if isinstance(price, Unpriced):
@@ -208,7 +220,7 @@ def price_slot(
                 volume = 0
                 usd = None
                 sol = None
-                offered = price
+            offered = None if usd == price[0] else price
         # What changed its pool is in the log, or a restart would know less of the pool; what is in
         # no volume is there to be shown.
         if volume or evidence is not None:
@@ -275,6 +287,18 @@ def _evidence(  # noqa: PLR0913 - all that a swap tells
     return Evidence(
         _shown(swap, depth), flow, signer, is_direct, trip=int(trip), uncounted=int(uncounted)
     )
+
+
+def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:
+    """Return whether SOL has a price in one pool at most, those of this slot included."""
+    pools = quotes.pools(WSOL)
+    if len(pools) <= 1:
+        pools.update(
+            swap.pool
+            for swap, seen in sided
+            if seen.base == WSOL and not isinstance(_price(seen, rate.usd, quotes), Unpriced)
+        )
+    return len(pools) <= 1
 
 
 def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:

@@ -112,6 +112,11 @@ class Quotes:
         assert token is not None
         return token.behind
 
+    def pools(self, mint: Mint) -> set[str]:
+        """Return the pools of *mint* that are known."""
+        known = self._decided(mint)
+        return set() if known is None else {pool.pool for pool in known.pools}
+
     def counts_volume(self, mint: Mint) -> bool:
         """Return whether what is traded for *mint*, of kind TOKEN, counts as volume."""
         return mint in self._staking

@@ -30,9 +30,11 @@ from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.time import DAY_S, HOUR_S
+from mintscope.core.market.sol_rate import FRACTION as SHARED_FRACTION
+from mintscope.core.market.sol_rate import third
 
 AGREEMENT: Final = 0.02
-AGREEMENT_OF_SAMPLES: Final = 0.05  # of the SOL/USD rate, itself a median by volume
+AGREEMENT_OF_SAMPLES: Final = 0.05  # of the SOL/USD rate, itself a median
 FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
 WINDOW_S: Final = 30  # in which the least depth counts
 YOUNG_S: Final = 5  # that a pool must have stood to have its whole weight, if no other trades
@@ -286,6 +288,22 @@ def _median(pools: Sequence[StandingPool], counting: Sequence[float]) -> float:
     raise ValueError("expected a pool that counts")
 
 
+def _shared_median(standing: Standing, time: UnixS) -> float:
+    """Return the median of the pools by weight, of three or more none with more than a third."""
+    pools = standing.pools
+    weighing = weights(pools, time)
+    most = max(pool.depth for pool in pools)
+    for at, pool in enumerate(pools):
+        if pool.depth * SHARED_FRACTION < most:
+            weighing[at] = 0.0
+    if not any(weighing):
+        return _median(pools, _counting(pools, time))
+    share = third([weight for weight in weighing if weight])
+    if share is not None:
+        weighing = [min(weight, share) for weight in weighing]
+    return _median(pools, weighing)
+
+
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
     """Return the weight of each of *pools* that counts, and 0 for the others.
 
@@ -494,7 +512,8 @@ class Standings:
 
         Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
         begins later, whose pools weigh less at first, has to take the same samples, because a past
-        joins by that.
+        joins by that.  Near a median in which no pool has more than a third will do: one pool,
+        whatever stands in it, must not shut out all others.
         """
         standing = self._now.get(mint)
 
@@ -503,8 +522,9 @@ class Standings:
             standing, sets = stand(standing, offer)
             if standing is None:
                 return sets
-            middle = _median(standing.pools, _counting(standing.pools, offer.time))
-            return sets or _is_near(offer.usd, middle, AGREEMENT_OF_SAMPLES)
+            if sets:
+                return True
+            return _is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
 
         return agrees
 

@@ -14,6 +14,7 @@ from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import Block, Gap, Tip
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import RATE_WINDOW_S, sol_usd
+from mintscope.core.market.sol_rate import Sample
 
 DEAD_MAX: Final = 1_024
 GAPS_MAX: Final = 1_024
@@ -105,7 +106,7 @@ class Tail:
             return Known()
         return Follows(self._from(Slot(parent.slot + 1), block))
 
-    def header(self, block: Block, samples: tuple[tuple[float, int], ...]) -> SlotHeader:
+    def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
         """Return the header *block* joins the log with, after the present tip."""
         time = self.effective(block.time)
         # Before the first block time ever there is no time to price at.

@@ -5,7 +5,7 @@ and deciding pool come out bit for bit as of a service that had followed the min
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -118,13 +118,24 @@ class Past:
 
 
 def decide_again(
-    decided: Standing | None, time: UnixS, swaps: Iterable[PricedSwap]
+    decided: Standing | None,
+    time: UnixS,
+    swaps: Sequence[PricedSwap],
+    sol_usd: float | None = None,
 ) -> tuple[list[PricedSwap], Standing | None]:
     """Return the logged *swaps* of one mint and slot as they are priced after *decided*.
 
     Their prices stay; which of them are shown, and count as volume, is decided again.
+
+    sol_usd   the rate of the slot, which is the price of SOL itself
     """
     again = []
+    pools: set[str | None] = set()
+    if decided is not None:
+        pools.update(one.pool for one in decided.pools)
+    pools.update(one.pool for one in swaps if one.price_usd is not None or one.offered is not None)
+    if len(pools) == 1:
+        sol_usd = None  # each swap of SOL has its own price, as in `pricing`
     for swap in swaps:
         if swap.evidence is not None and swap.evidence.succeeds is not None:
             offer = offer_of(str(swap.pool), (0.0, 0.0), swap.evidence, time)
@@ -132,7 +143,7 @@ def decide_again(
             again.append(swap)
             continue
         price = swap.offered
-        if swap.price_usd is not None and swap.price_sol is not None:
+        if price is None and swap.price_usd is not None and swap.price_sol is not None:
             price = swap.price_usd, swap.price_sol
         if price is None or swap.pool is None:
             again.append(swap)
@@ -141,7 +152,10 @@ def decide_again(
         volume = _volume(swap, sets=sets)
         if sets:
             usd, sol = price
-            new = replace(swap, volume=volume, price_usd=usd, price_sol=sol, offered=None)
+            if swap.mint == WSOL and sol_usd is not None:
+                usd = sol_usd
+            own = None if usd == price[0] else price
+            new = replace(swap, volume=volume, price_usd=usd, price_sol=sol, offered=own)
         else:
             new = replace(swap, volume=volume, price_usd=None, price_sol=None, offered=price)
         again.append(new)

@@ -33,7 +33,8 @@ DEFINITIONS: Final = (
         ("price.usd", "price.sol"),
         "What one whole token costs at its newest swap, in US dollars and in SOL, unrounded.",
         "price.sol = quote amount / token amount of the newest swap that sets the price\n"
-        "price.usd = price.sol x SOL in USD at the time of that swap",
+        "price.usd = price.sol x SOL/USD rate in the slot of that swap\n"
+        "price.usd of SOL = SOL/USD rate",
         "There is one from the first swap on that moves enough to tell a price: at least 1,000"
         " units of each side and 0.0001 SOL. A pool weighs the least quote that stood in it over"
         " the last half minute, and no more than its own trades show that it takes to move it; a"
@@ -50,7 +51,12 @@ DEFINITIONS: Final = (
         " 5 % off the last price of a pool with more than 10,000 times as much. The quote may be a"
         " dollar (USDC, USDT or another within 1 % of the median of all), SOL, a liquid staking"
         " token, or a token whose own price is robust: then no more counts of what stands in the"
-        " pool than an eighth of what stands in the pools of that token.",
+        " pool than an eighth of what stands in the pools of that token."
+        " In each pool of SOL and dollars the newest prices of its three newest signers within a"
+        " minute are votes, one for each slot. A pool weighs the least dollars that stood in it"
+        " meanwhile; of three pools or signers or more none has more than a third of all weight."
+        " The SOL/USD rate is the median of the votes by weight. If one pool of SOL is known, the"
+        " price of SOL is that of its newest swap.",
         "GeckoTerminal ranks pools by reserve and volume; here what stands in a pool decides,"
         " because volume costs nothing in a pool of one's own.",
     ),

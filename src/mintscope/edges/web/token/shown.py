@@ -153,7 +153,7 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
         swap, detail = one.swap, one.swap.detail
         if detail is None:
             continue
-        price = swap.price_usd if swap.price_usd is not None else (swap.offered or (None,))[0]
+        price = swap.price_usd if swap.offered is None else swap.offered[0]
         amount = None
         if detail.decimals is not None:
             amount = short_amount(detail.amount / 10**detail.decimals)

@@ -83,8 +83,8 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
     swap, detail = one.swap, one.swap.detail
     if detail is None:
         return None
-    price = swap.offered
-    if swap.price_usd is not None and swap.price_sol is not None:
+    price = swap.offered  # its own, also where SOL has the rate as its price
+    if price is None and swap.price_usd is not None and swap.price_sol is not None:
         price = swap.price_usd, swap.price_sol
     # There are hundreds in a page: one by one is the fastest.
     return SwapLine(

@@ -223,7 +223,10 @@ class SwapLine(Wire, gc=False):
     quote_amount: Annotated[Amount, Meta(description="Of the quote.")]
     price: Annotated[
         PriceOfSwap | None,
-        Meta(description="Null where too little moved, or decimals are not known."),
+        Meta(
+            description="Null if too little moved, or decimals are not known. Of SOL it is the"
+            " price of this swap alone; SOL itself has the SOL/USD rate as its price."
+        ),
     ]
     sets_price: Annotated[
         bool, Meta(description="Whether it is in a candle: another pool may decide the price.")

@@ -7,7 +7,7 @@ from msgspec.structs import astuple
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
-from mintscope.core.market.pricing import RATE_WINDOW_S
+from mintscope.core.market.pricing import RATE_AGE_MAX_S, RATE_WINDOW_S
 from mintscope.core.market.retention import Retention
 from mintscope.core.market.standing import Standing
 from mintscope.core.market.store import CANDLES_MIN
@@ -43,7 +43,11 @@ AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
 OLDEST: Final = """
 SELECT time FROM header WHERE seq = (SELECT min(seq) FROM header WHERE is_dead = 0)
 """
-TIME_AT: Final = "SELECT max(time) FROM header WHERE is_dead = 0 AND slot <= ?"
+# Without a rate none has been made for as long as one may last.
+RATED_AT: Final = """
+SELECT coalesce(sol_usd_time, time - ?) FROM header
+ WHERE is_dead = 0 AND slot <= ? ORDER BY seq DESC LIMIT 1
+"""
 
 # A longer own past may leave room for fewer of them: they are joined again, before it.
 KEEP_IMPORTED: Final = """
@@ -75,7 +79,7 @@ SWAPS: Final = Batch(
     " bought = excluded.bought, sold = excluded.sold, details = excluded.details",
 )
 LATER: Final = """
-SELECT seq, time, swaps FROM swap JOIN header USING (seq)
+SELECT seq, time, sol_usd, swaps FROM swap JOIN header USING (seq)
  WHERE mint = ? AND is_dead = 0 AND slot > ?
  ORDER BY seq
 """
@@ -188,8 +192,9 @@ class SqlHistoryJoin:
         """
         folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
         newest = None
-        for seq, time, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
-            swaps, after = decide_again(decided, UnixS(time), swaps_of(ready.mint, blob))
+        for seq, time, rate, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
+            logged = swaps_of(ready.mint, blob)
+            swaps, after = decide_again(decided, UnixS(time), logged, rate)
             told = deciding_blob(after) if after is not decided else None
             changed = swaps_blob(swaps), told, *volumes_of(swaps)
             db.execute(REPRICE, (*changed, seq, ready.mint_id))
@@ -214,10 +219,11 @@ class SqlHistoryJoin:
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
     """Say whether the log holds everything after the past, priced as if it had been followed.
 
-    A rate rests on the swaps of a minute, so the log must have begun a minute before.
+    A rate rests on the swaps of a minute, so the log must have begun a minute before the rate was
+    made that the past ends with.
     """
     oldest: int | None = db.execute(OLDEST).get
-    reached: int | None = db.execute(TIME_AT, (ready.slot,)).get
-    if oldest is None or reached is None or ready.followed_since > ready.slot:
+    rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get
+    if oldest is None or rated is None or ready.followed_since > ready.slot:
         return False
-    return reached - oldest > RATE_WINDOW_S
+    return rated - oldest > RATE_WINDOW_S

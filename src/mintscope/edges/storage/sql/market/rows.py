@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 from mintscope.base.primitives import Mint
 from mintscope.core.market.basis.packed import pack, unpack
 from mintscope.core.market.log import CandleRow, Evidence, PricedSwap, SlotHeader
+from mintscope.core.market.sol_rate import Sample
 from mintscope.core.market.standing import Standing
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Database, Row
@@ -17,7 +18,7 @@ from mintscope.edges.storage.database import Database, Row
 # without an offered price or evidence if they have none; those of before have no pool either.
 EVIDENT: Final = 11  # fields of a swap with evidence
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
-_samples: Final = msgspec.msgpack.Decoder(tuple[tuple[float, int], ...])
+_samples: Final = msgspec.msgpack.Decoder(tuple[Sample, ...])
 _mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
 _encode: Final = msgspec.msgpack.Encoder().encode
 

@@ -1,0 +1,201 @@
+"""The SOL/USD rate: the price that several pools agree on.
+
+Vote      in each pool, the newest price of each of its SIGNERS newest signers of the last minute;
+          a slot has one, by the newest signer without one: a bundle of transactions is one trader
+Weight    of a pool: the least dollars that stood in it meanwhile, a third of it for each vote.  A
+          pool that was first seen later than the others weighs less in proportion, one that has
+          not traded for SILENCE_S an eighth.  Left out are pools with less than a thousandth of
+          the dollars of the deepest.
+Shares    of three signers or more none has more than a third of all weight, and no pool either
+Rate      the median of the votes by weight; if there is one pool, its newest price
+
+So the price of one pool, one signer or one transaction lies beside those of the others, and moves
+the rate no further than to the next of their votes.  If the balances of no pool are known, a pool
+weighs the lamports of its votes.
+
+The outcome is a function of the samples of a minute alone: a log that begins later says the same
+from the first sample on that comes a minute later.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+SIGNERS: Final = 3  # of a pool, that have a vote
+FRACTION: Final = 1_000  # a pool with less than a thousandth of the deepest is left out
+SILENCE_S: Final = 8
+SILENT: Final = 8  # a silent pool weighs one eighth
+SHARED_MIN: Final = 3  # pools or signers, before none may have more than a third
+ROUNDS: Final = 4  # in which shares are lowered; one is the rule
+ROUNDING: Final = 1e-12
+
+
+class Sample(NamedTuple):
+    """The price of a swap of SOL for dollars; a log of before decision 69 has the first two fields.
+
+    usd        for one SOL
+    lamports   that were traded
+    depth      the least micro-USD that stood in its pool in this slot; None if no balance shows it
+    pool, signer   the beginnings of their addresses
+    """
+
+    usd: float
+    lamports: int
+    depth: int | None = None
+    pool: str = ""
+    signer: str = ""
+
+
+class Vote(NamedTuple):
+    """A price with its pool, its signer and its weight."""
+
+    pool: str
+    signer: str
+    usd: float
+    weight: float
+
+
+OF_POOL: Final[Callable[[Vote], str]] = attrgetter("pool")
+OF_SIGNER: Final[Callable[[Vote], str]] = attrgetter("signer")
+
+
+class _Pool:
+    """One pool within the window.
+
+    votes      samples by signer, the newest first
+    depth      the least micro-USD that stood in it; None if it is not known
+    voted      which slot the oldest vote is of, counted backwards
+    age_s      of its newest sample, stood_s of its oldest
+    """
+
+    __slots__ = ("age_s", "depth", "stood_s", "voted", "votes")
+
+    def __init__(self, age_s: int) -> None:
+        self.votes: dict[str, Sample] = {}
+        self.voted = -1
+        self.depth: int | None = None
+        self.age_s = age_s
+        self.stood_s = age_s
+
+    def vote_weight(self, money: int) -> float:
+        """Return the weight of each vote, in no unit of its own, if *money* stands in the pool."""
+        weight = float(money * (self.stood_s + 1))
+        return weight / SILENT if self.age_s > SILENCE_S else weight
+
+
+def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
+    """Return those of the *samples* of a slot, oldest first, that can be votes, in the same order.
+
+    In each pool the newest of each of its newest SIGNERS, with the least depth of all.
+    """
+    taken: list[Sample] = []
+    depths: dict[str, int | None] = {}
+    signers: dict[str, set[str]] = {}
+    for sample in reversed(list(samples)):
+        depth = depths.get(sample.pool)
+        if depth is None or (sample.depth is not None and sample.depth < depth):
+            depths[sample.pool] = sample.depth
+        seen = signers.setdefault(sample.pool, set())
+        if len(seen) < SIGNERS and sample.signer not in seen:
+            seen.add(sample.signer)
+            taken.append(sample)
+    return tuple(sample._replace(depth=depths[sample.pool]) for sample in reversed(taken))
+
+
+def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
+    """Return the dollars per SOL of the (seconds ago, samples) of slots, newest slot first.
+
+    The samples of a slot are in order, oldest first.  None without any.
+    """
+    pools: dict[str, _Pool] = {}
+    for slot, (age_s, samples) in enumerate(window):
+        for sample in reversed(samples):
+            pool = pools.get(sample.pool)
+            if pool is None:
+                pool = pools[sample.pool] = _Pool(age_s)
+            votes = pool.votes
+            if len(votes) < SIGNERS and pool.voted != slot and sample.signer not in votes:
+                votes[sample.signer] = sample
+                pool.voted = slot
+            depth = sample.depth
+            if depth is not None and (pool.depth is None or depth < pool.depth):
+                pool.depth = depth
+            pool.stood_s = age_s
+    if not pools:
+        return None
+    if len(pools) == 1:
+        (only,) = pools.values()
+        return next(iter(only.votes.values())).usd
+    return weighted_median((vote.usd, vote.weight) for vote in _shared(_votes(pools)))
+
+
+def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
+    """Return the votes of those of *pools* that count."""
+    money = {name: pool.depth or 0 for name, pool in pools.items()}
+    if not any(money.values()):
+        money = {
+            name: sum(vote.lamports for vote in pool.votes.values()) for name, pool in pools.items()
+        }
+    most = max(money.values())
+    return [
+        Vote(name, signer, vote.usd, pool.vote_weight(money[name]))
+        for name, pool in pools.items()
+        if money[name] * FRACTION >= most
+        for signer, vote in pool.votes.items()
+    ]
+
+
+def _shared(votes: list[Vote]) -> list[Vote]:
+    """Return *votes* with weights of which no signer and no pool has more than a third.
+
+    If both cannot be, as with one signer and one pool, pools are lowered last: trades in the pools
+    of others cost more than those in one's own.
+    """
+    for _ in range(ROUNDS):
+        lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)
+        if lowered is votes:
+            break
+        votes = lowered
+    return votes
+
+
+def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
+    """Return *votes* with no more than a third of all weight for each *owner*."""
+    owners = list(map(owner, votes))
+    totals: dict[str, float] = {}
+    for one, vote in zip(owners, votes, strict=True):
+        totals[one] = totals.get(one, 0.0) + vote.weight
+    most = third(list(totals.values()))
+    if most is None:
+        return votes
+    return [
+        vote._replace(weight=vote.weight * most / totals[one]) if totals[one] > most else vote
+        for one, vote in zip(owners, votes, strict=True)
+    ]
+
+
+def third(weights: Sequence[float]) -> float | None:
+    """Return the most that each of *weights* may be, so that none is above a third of their sum.
+
+    None if none is, or if there are fewer than three.
+    """
+    if len(weights) < SHARED_MIN:
+        return None
+    heaviest, second, *others = sorted(weights, reverse=True)
+    rest = sum(others)
+    if heaviest * SHARED_MIN <= (heaviest + second + rest) * (1 + ROUNDING):
+        return None
+    # Half of what the others have; if the second is above it, too, both have what the rest has.
+    return (second + rest) / 2 if second <= rest else rest
+
+
+def weighted_median(votes: Iterable[tuple[float, float]]) -> float:
+    """Return the least price at or below which half of all the weight lies."""
+    ordered = sorted(votes)
+    half = sum(weight for _, weight in ordered) / 2
+    below = 0.0
+    for price, weight in ordered:
+        below += weight
+        if below >= half:
+            return price
+    raise ValueError("expected at least one vote")
