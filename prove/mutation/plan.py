@@ -24,6 +24,9 @@ ACCOUNTS: Final = (
     "edges/mail",
     "spec/test_exchange_secret.py",
 )
+# What a thief did ends on pages: only their tests walk the whole way.
+TAKEN_BACK: Final = ("edges/web/test_taking_back.py", "edges/web/test_account_pages.py")
+KEPT_ANSWERS: Final = ("edges/api/test_kept_answers.py", "spec/test_answers_given_again.py")
 INDICATORS: Final = ("core/market",)
 # These take minutes, and notice little that the others do not.
 LEFT_OUT: Final = (
@@ -45,8 +48,12 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "base/credentials.py": ("base/test_credentials.py", "edges/storage/test_pepper.py"),
     "core/credits/": CREDITS,
+    "core/payments/trials.py": ("core/payments/test_trials.py",),
     "core/payments/": PAYMENTS,
+    "core/accounts/people/taking_back.py": TAKEN_BACK,
+    "core/accounts/people/address_change.py": TAKEN_BACK,
     "core/accounts/": ACCOUNTS,
+    "edges/api/kept_answers.py": KEPT_ANSWERS,
     "core/market/engine/": INDICATORS,
 }
 

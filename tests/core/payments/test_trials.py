@@ -162,6 +162,12 @@ async def test_so_few_that_nothing_can_be_kept_are_for_anyone() -> None:
     assert door.book.reads == 0
 
 
+async def test_of_four_one_is_kept_for_buyers_and_one_for_others() -> None:
+    door = Door(per_minute=4)
+    door.book.wallets.add(ALICE)
+    assert await door.try_out("192.0.2.1", ALICE, times=9) == 4
+
+
 async def test_a_network_has_ten_however_few_there_are_in_all() -> None:
     door = Door(per_minute=40)
     assert await door.try_out("192.0.2.1", times=30) == 10 + 2

@@ -13,7 +13,6 @@ shuts out neither buyers nor clients that come for the first time.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from ipaddress import IPv4Network, ip_network
 from typing import Final, NamedTuple, Protocol
 
@@ -53,7 +52,6 @@ class Networks(NamedTuple):
     wide: str
 
 
-@lru_cache(maxsize=10_000)
 def networks_of(address: str) -> Networks:
     """Return the networks of *address*, an IPv4 address or an IPv6 /64; of other text itself."""
     try:
@@ -98,9 +96,9 @@ class Trials:
 
         self._all = limiter("of all", per_minute - 2 * kept)
         self._network = limiter("of a network", max(per_minute // NETWORK_PARTS, NETWORK_COUNT_MIN))
-        # So few in all that there is nothing to keep: no limiter has a count of zero.
-        self._of_buyers = limiter("of buyers", kept) if kept else None
-        self._of_others = limiter("of others", kept) if kept else None
+        self._keeps_some = bool(kept)  # no limiter has a count of zero
+        self._of_buyers = limiter("of buyers", max(kept, 1))
+        self._of_others = limiter("of others", max(kept, 1))
         self._buyer = limiter("of a buyer", BUYER_TRIALS, HOUR_S)
         self._other = limiter("of a network in an hour", NETWORK_TRIALS, HOUR_S)
         self._region = limiter("of a region in an hour", REGION_TRIALS, HOUR_S)
@@ -125,7 +123,7 @@ class Trials:
 
     async def _kept(self, address: str, payer: Wallet | None) -> Sequence[Windows]:
         """Return what is kept that a trial may count against, in the order in which it does."""
-        if self._of_buyers is None or self._of_others is None:
+        if not self._keeps_some:
             return []
         found = list[Windows]()
         if payer is not None and await self._buyers.has_bought(payer):
