@@ -51,7 +51,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     "core/payments/trials.py": ("core/payments/test_trials.py",),
     "core/payments/": PAYMENTS,
     "core/accounts/people/taking_back.py": TAKEN_BACK,
-    "core/accounts/people/address_change.py": TAKEN_BACK,
+    "core/accounts/people/address_change.py": (*TAKEN_BACK, *ACCOUNTS),
     "core/accounts/": ACCOUNTS,
     "edges/api/kept_answers.py": KEPT_ANSWERS,
     "core/market/engine/": INDICATORS,

@@ -25,6 +25,7 @@ from support.scenes.engine import webhook_queue
 from support.scenes.people.takeover import (
     OWN_HOOK,
     OWN_WALLET,
+    RULE,
     THEIR_HOOK,
     THEIR_WALLET,
     Belongings,
@@ -197,6 +198,25 @@ async def test_what_was_made_in_the_session_of_a_thief_ends_by_any_of_its_undos(
     assert ("took account back",) in site.rows("SELECT action FROM account_event")
 
 
+async def test_a_key_that_had_no_cap_has_none_again(site: Website, found: Belongings) -> None:
+    owner = await session_of(site, ALICE)
+    keys = [found.key_id, await make_key(site, owner)]
+    assert await site.accounts.keys.cap(owner, found.key_id, None)
+    site.clock.advance(MINUTE_MS)
+    thief = await session_of(site, ALICE)
+    for key_id in keys:
+        assert await site.accounts.keys.cap(thief, key_id, 5)
+    assert isinstance(await site.accounts.signals.make(thief.user.user_id, RULE), Signal)
+    await add_app(site, thief)
+    turns = site.rows("SELECT version FROM signal_turn")
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "2 caps of API keys are as they were before." in ended
+    assert site.rows("SELECT month_credits_max FROM api_key") == [(None,)] * 2
+    assert site.rows("SELECT version FROM signal_turn") != turns  # a rule was deleted
+
+
 async def test_the_second_factor_of_the_owner_stays(site: Website, found: Belongings) -> None:
     owner = await session_of(site, ALICE)
     site.clock.advance(MINUTE_MS)
@@ -337,8 +357,8 @@ async def test_links_of_a_thief_are_void_after_the_undo(site: Website) -> None:
     await site.accounts.people.request_reset(EmailAddress(MALLORY), HERE)
     reset = await site.link(MALLORY)
 
-    await take_back(site, undo)
-
+    async with Person(site, address="198.51.100.2") as owner:
+        await owner.send(undo, {"sure": "yes"})
     async with Person(site, address="198.51.100.9") as mallory:
         assert (await mallory.open(reset)).status_code == 404
 
