@@ -1,5 +1,6 @@
 """GET /v1/token/{tokenAddress}, paid for by itself."""
 
+from copy import deepcopy
 from decimal import Decimal
 
 import httpx
@@ -207,7 +208,9 @@ async def test_without_a_price_credits_go_on(shop: SellingApi) -> None:
     assert "payment-required" not in unpaid.headers
     spent = await shop.client.get(PATH, headers=bearer(token))
     assert spent.status_code == 200
-    forged = await shop.send("GET", PATH, shop.pay(quoted, memo=b"A" * 32))
+    made_up = deepcopy(quoted)
+    made_up["accepts"][0]["extra"]["memo"] = "A" * 32
+    forged = await shop.send("GET", PATH, shop.pay(made_up))
     assert refusal(forged) == (503, "PRICE_UNAVAILABLE")
     assert (await shop.send("GET", PATH, shop.pay(quoted), key=OTHER_KEY)).status_code == 200
 
