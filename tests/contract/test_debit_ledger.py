@@ -520,14 +520,16 @@ async def test_a_minute_is_given_back_to_the_token_that_has_its_credits(scene: S
         with closing(scene.database()) as db, db.transaction():
             digest = CredentialHash(number.to_bytes(32))
             assert PurchasedCredits(db).rotate(account, digest, "hint", NOW) == 7
-            successor = db.execute("SELECT id FROM credit_account WHERE token_hash = ?", (digest,)).get
+            found = "SELECT id FROM credit_account WHERE token_hash = ?"
+            successor = db.execute(found, (digest,)).get
         if dies:
             await scene.kill(ledger)
             await scene.bury(scene.ledger)
         else:
             await ledger.give_back(debited, 3)
             await ledger.close()
-        balances += [await scene.ledger.balance(each) for each in (account, CreditAccount(successor))]
+        both = (account, CreditAccount(successor))
+        balances += [await scene.ledger.balance(each) for each in both]
     assert balances == [0, 10] * 2
     await scene.expect_sound()
 
