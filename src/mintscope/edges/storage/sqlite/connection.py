@@ -11,7 +11,7 @@ from typing import Final
 import apsw
 
 from mintscope import __version__
-from mintscope.base.errors import NeedsUpgrade, UnusableStore
+from mintscope.base.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
 from mintscope.edges.storage.sqlite import old_states
 from mintscope.edges.storage.upgrading import telling
 
@@ -197,12 +197,20 @@ def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
 
 
 def waits_for(path: Path, kind: str) -> list[str]:
-    """Return the names of the migrations that the file waits for; of a new one, none."""
+    """Return the names of the migrations that the file waits for; of a new one, none.
+
+    Raises UnusableStore, StoreUnavailable
+    """
     if not path.exists():
         return []
-    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
-        is_new = not db.table_exists(None, "migration")
-        return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            is_new = not db.table_exists(None, "migration")
+            return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
+    except apsw.NotADBError as cause:
+        raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
+    except apsw.Error as cause:
+        raise StoreUnavailable(f"the {kind} file at {path} does not answer: {cause}") from cause
 
 
 def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
