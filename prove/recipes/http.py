@@ -153,7 +153,7 @@ BROKEN: Final = Recipe(
             "edges/storage/credit_ledger.py",
             "self._owed.append(outcome.reversal())",
             "pass",
-            ("spec/test_broken_conversations.py",),
+            ("contract/test_debit_ledger.py",),
         ),
         Mutant(
             "credits of clients that have gone are kept",
