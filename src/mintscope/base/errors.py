@@ -108,11 +108,11 @@ class InsufficientCredits(ServiceError, code=ErrorCode.INSUFFICIENT_CREDITS):
 
 
 class RateLimited(ServiceError, code=ErrorCode.RATE_LIMITED):
-    """The caller must wait *retry_after_s* seconds; *told* says more than that."""
+    """The caller must wait *retry_after_s* seconds; *text* says more than that."""
 
-    def __init__(self, retry_after_s: int, told: str = "Too many requests") -> None:
+    def __init__(self, retry_after_s: int, text: str = "Too many requests") -> None:
         seconds = "second" if retry_after_s == 1 else "seconds"
-        super().__init__(f"{told}: wait {retry_after_s} {seconds} before retrying.")
+        super().__init__(f"{text}: wait {retry_after_s} {seconds} before retrying.")
         self.retry_after_s = retry_after_s
 
 

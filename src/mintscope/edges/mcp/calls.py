@@ -29,7 +29,7 @@ from mintscope.edges.mcp.results import (
     failed,
     is_charged,
     over_budget,
-    told,
+    result_of,
 )
 from mintscope.edges.mcp.tools import Tool, ToolCost
 from mintscope.edges.server.client_address import ClientAddresses
@@ -71,10 +71,10 @@ class ToolCalls:
             stated = read_budget(_values(client, BUDGET_HEADER))
             call = partial(self._ask, tool, arguments, payment, client)
             if stated is None or tool.cost is ToolCost.NOTHING:
-                return told(await call(), tool, arguments, price)
+                return result_of(await call(), tool, arguments, price)
             caller = self._caller(client)
             reserved = await self._budgets.reserve(stated, price, caller=caller, payment=payment)
-            return told(await _within(reserved, call), tool, arguments, price)
+            return result_of(await _within(reserved, call), tool, arguments, price)
         except (BadArguments, UnreadableBudget) as flaw:
             return failed(INVALID_ARGUMENTS, f"{flaw}. Nothing was charged.")
         except OverBudget as refusal:

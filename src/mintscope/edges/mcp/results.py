@@ -1,7 +1,6 @@
-"""What a tool tells its caller: answers of the API in the words of MCP.
+"""Results of tools: answers of the API in the shapes of MCP.
 
-Source    specs/transports-v2/mcp.md of x402, for what stands in `_meta` and how a call that must be
-          paid for is told
+Source    specs/transports-v2/mcp.md of x402, for `_meta` and for calls that must be paid for
 """
 
 from base64 import b64decode
@@ -64,7 +63,7 @@ def over_budget(refusal: OverBudget) -> CallResult:
     return failed(BUDGET_EXCEEDED, str(refusal), **more)
 
 
-def told(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
+def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
     """Return *answer* as a result of *tool*; *price* is what its success takes."""
     if not answer.is_success:
         return _refused(answer)

@@ -1,4 +1,4 @@
-"""What a client address reads of tokens without paying, on pages and by trials together."""
+"""The free views of tokens of a client address: pages and trials count together."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

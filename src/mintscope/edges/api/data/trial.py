@@ -25,7 +25,7 @@ SPENT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TrialBounds:
-    """What is free for a client address in 24 hours.
+    """The free reports of a client address in 24 hours.
 
     reports_per_day   by this route, at least 1
     views_per_day     by this route and on the pages together; 0: the pages show none for free
@@ -78,8 +78,8 @@ class TrialRoute:
             [window for each in self._counted for window in each.windows(address)]
         )
         if denied is not None:
-            told = SPENT.format(per_day=self._bounds.reports_per_day)
-            raise RateLimited(denied.retry_after_s, told)
+            text = SPENT.format(per_day=self._bounds.reports_per_day)
+            raise RateLimited(denied.retry_after_s, text)
         request.response_headers += self._v1.freshness.headers(
             slot=report.slot, age_ms=report.age_ms, is_idle=self._v1.freshness.is_idle(report)
         )

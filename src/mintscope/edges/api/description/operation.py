@@ -154,7 +154,7 @@ class Operation(Route):
 
     @property
     def scope(self) -> Scope | None:
-        """What an API key needs for it; None if it takes none, or any."""
+        """The scope that an API key needs for it; None if it takes no key, or any."""
         area = next((area for start, area in AREAS if self.path.startswith(start)), None)
         if area is None or not any(API_KEY in proof for proof in self.proofs):
             return None
@@ -163,9 +163,9 @@ class Operation(Route):
 
     @property
     def text(self) -> str:
-        """What it is for, in sentences, with the scope that it needs."""
-        told = self.description or self.summary
-        return told if self.scope is None else f"{told} An API key needs the scope {self.scope}."
+        """The description, with the scope that an API key needs."""
+        text = self.description or self.summary
+        return text if self.scope is None else f"{text} An API key needs the scope {self.scope}."
 
     @property
     def tag(self) -> str:

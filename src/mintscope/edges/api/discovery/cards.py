@@ -1,4 +1,4 @@
-"""What agents' directories read: an MCP server card, a catalogue of what is here, its skills.
+"""Documents for directories of agents: MCP server card, catalogue, index of skills.
 
 Sources   SEP-2127 (MCP Server Cards) and its discovery document; Agent Skills Discovery 0.2.0
 """

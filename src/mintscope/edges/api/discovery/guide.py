@@ -245,9 +245,9 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
 
 def _line(operation: Operation) -> str:
     """Return all that a request needs, and what it is for."""
-    told = operation.text
+    text = operation.text
     return (
-        f"- `{operation.method} {_address(operation)}` ({operation.cost}): {told}{_body(operation)}"
+        f"- `{operation.method} {_address(operation)}` ({operation.cost}): {text}{_body(operation)}"
     )
 
 
