@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class Engine:
     rotations: RotationStore
     payments: PaymentStore
     ledger: CreditLedger
+    known: dict[CreditToken, CreditAccount] = field(default_factory=dict)
 
 
 def sqlite(folder: Path) -> tuple[Engine, list[Any]]:
@@ -76,9 +77,17 @@ async def buy(engine: Engine) -> None:
 
 
 async def account_of(engine: Engine, token: CreditToken = OLD) -> CreditAccount:
-    account = await engine.ledger.find(token)
+    account = await found(engine, token)
     assert account is not None
     return account
+
+
+async def found(engine: Engine, token: CreditToken) -> CreditAccount | None:
+    """Return the account of *token*, as it was known before the token was rotated."""
+    account = await engine.ledger.find(token)
+    if account is not None:
+        engine.known[token] = account
+    return engine.known.get(token)
 
 
 async def top_up(engine: Engine, name: str, *, payer: str, token: CreditToken = OLD) -> None:
@@ -115,7 +124,7 @@ async def rotate(
 
 async def left(engine: Engine, *tokens: CreditToken) -> list[int | None]:
     """Return the balances, None where there is no such credit token."""
-    accounts = [await engine.ledger.find(token) for token in tokens]
+    accounts = [await found(engine, token) for token in tokens]
     return [None if each is None else await engine.ledger.balance(each) for each in accounts]
 
 

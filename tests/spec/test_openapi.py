@@ -50,6 +50,7 @@ PATHS = {
     "/v1/groups/{groupId}",
     "/v1/groups/{groupId}/mints/{mint}",
     "/v1/health",
+    "/v1/trial/{tokenAddress}",
     "/api/public/beta-signup",
     "/api/auth/confirm-email",
     "/api/auth/application-status",
@@ -92,8 +93,8 @@ async def test_each_operation_has_a_clear_name_of_its_own(document: dict[str, An
     assert len(set(names)) == len(names)
     assert verbs == {
         "add", "apply", "buy", "cap", "change", "confirm", "delete", "deposit", "exchange", "get",
-        "link", "list", "make", "open", "remove", "rename", "renew", "rotate", "test", "unlink",
-        "withdraw",
+        "link", "list", "make", "open", "remove", "rename", "renew", "rotate", "test", "try",
+        "unlink", "withdraw",
     }  # fmt: skip
     assert {"getToken", "listTokens", "openStream", "buyCredits"} <= set(names)
 
@@ -232,7 +233,8 @@ async def test_it_says_what_to_send_for_a_key(document: dict[str, Any]) -> None:
 
     assert document["paths"]["/v1/me"]["get"]["security"] == [{"apiKey": []}]
     signup, exchange = body("/api/public/beta-signup"), body("/api/auth/exchange-secret")
-    assert set(signup["properties"]) == {"email", "telegram", "twitter", "userType", "motivation"}
+    optional = {"telegram", "twitter", "scopes"}
+    assert set(signup["properties"]) == optional | {"email", "userType", "motivation"}
     assert set(signup["required"]) == {"email", "userType", "motivation"}
     assert set(exchange["required"]) == set(exchange["properties"]) == set(CREDENTIALS)
     assert set(body("/api/auth/confirm-email")["required"]) == {*CREDENTIALS, "code"}

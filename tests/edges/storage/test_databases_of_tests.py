@@ -104,3 +104,14 @@ def test_connections_end_with_what_they_hold(tmp_path: Path) -> None:
     with psycopg.connect(dsn_in(after)) as connection:
         connection.execute("LOCK TABLE pepper NOWAIT")
         assert connection.execute("SELECT pg_try_advisory_lock(7)").fetchall() == [(True,)]
+
+
+@pytest.mark.process
+def test_a_hundred_at_once_leave_connections_for_others(tmp_path: Path) -> None:
+    """A property makes a database for each of its examples before any is taken away."""
+    for number in range(100):
+        dsn_in(tmp_path / str(number))
+    with psycopg.connect(dsn_in(tmp_path / "other")) as connection:
+        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE datname LIKE 't%'")
+        assert row.fetchone() <= (30,)
+    forget_those_in(tmp_path)

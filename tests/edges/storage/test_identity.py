@@ -1,9 +1,9 @@
 """Money and market of one installation: an emptied or exchanged one is refused, on both engines."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -157,3 +157,39 @@ def test_a_store_of_a_newer_version_names_the_one_that_it_needs(
 
     with pytest.raises(UnusableStore, match=r"it needs mintscope 0\.10\.1 or newer, this is "):
         opened(tmp_path / "one", kind).close()
+
+
+class Interrupted:
+    """A database; another process comes in between its first answer and the next question."""
+
+    def __init__(self, database: Database, comes: Callable[[], object]) -> None:
+        self._database = database
+        self._comes: Callable[[], object] | None = comes
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
+        answer = self._database.execute(statement, values)
+        if self._comes is None:
+            return answer
+        comes, self._comes = self._comes, None
+        row = answer.fetchone()
+        comes()
+        return Answered(None if row is None else row[0])
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        return self._database.transaction()
+
+
+class Answered(NamedTuple):
+    get: object
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_two_that_start_at_the_same_moment_agree(
+    stores: tuple[Database, Database], which: int
+) -> None:
+    """The other names both stores after this one has looked into one of them."""
+    both: list[Any] = list(stores)
+    both[which] = Interrupted(stores[which], lambda: settle(*stores, FRESH, OLD))
+
+    assert settle(both[0], both[1], FRESH, NEW) == OLD
+    assert set(names(stores)) == {OLD}

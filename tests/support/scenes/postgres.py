@@ -27,6 +27,7 @@ from support.processes.servers import PostgresServer
 KINDS: Final = ("money", "market", "limits")
 GIVEN_AGAIN: Final = ("money",)
 OLDEST: Final = Path("/usr/lib/postgresql/15")  # the oldest version that is promised
+CONNECTED_MAX: Final = 20  # copies with a connection that stays; the server takes 100 in all
 BYTES_MAX: Final = 4_000_000  # beyond, to take the rows out takes longer than another copy
 SIZES: Final = """
 SELECT relname, pg_relation_size(oid) FROM pg_class
@@ -115,13 +116,14 @@ def forget_those_in(folder: Path) -> None:
         _looked_at.pop(each).close()
     for each in [made for made in _made if made.is_relative_to(folder)]:
         copy = _made.pop(each)
-        if copy.template.is_given_again and copy.is_as_new():
+        if copy.is_as_new():
             _free[copy.template.name].append(copy)
         else:
             copy.remove()
 
 
 _numbers: Final = count()
+_connected: Final[set[str]] = set()  # names of copies
 
 
 class _Template(NamedTuple):
@@ -140,21 +142,28 @@ class _Template(NamedTuple):
 
 @dataclass
 class _Copy:
-    """A copy of *template*, and a connection to it that stays."""
+    """A copy of *template*; if it is to be given again, with a connection to it that stays.
+
+    A property makes one for each example, all at once: beyond CONNECTED_MAX they are not.
+    """
 
     template: _Template
     name: str = field(default_factory=lambda: f"t{next(_numbers)}")
-    _connection: psycopg.Connection[Any] = field(init=False)
+    _connection: psycopg.Connection[Any] | None = field(init=False, default=None)
     _schema: list[Any] = field(init=False)
 
     def __post_init__(self) -> None:
         _asked(f"CREATE DATABASE {self.name} TEMPLATE {self.template.name} STRATEGY file_copy")
-        self._connection = psycopg.connect(_dsn(self.name), autocommit=True)
-        self._connection.execute("SET lock_timeout = '5s'")
-        self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
+        if self.template.is_given_again and len(_connected) < CONNECTED_MAX:
+            _connected.add(self.name)
+            self._connection = psycopg.connect(_dsn(self.name), autocommit=True)
+            self._connection.execute("SET lock_timeout = '5s'")
+            self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
 
     def is_as_new(self) -> bool:
         """End all other connections, restore the rows; return whether all is as in a new copy."""
+        if self._connection is None:
+            return False
         with suppress(psycopg.Error):
             self._connection.execute(END_OTHERS)
             sizes = dict(self._connection.execute(SIZES).fetchall())
@@ -164,7 +173,9 @@ class _Copy:
         return False
 
     def remove(self) -> None:
-        self._connection.close()
+        if self._connection is not None:
+            self._connection.close()
+            _connected.discard(self.name)
         _asked(f"DROP DATABASE {self.name} WITH (FORCE)")
 
     def _restoring(self, tables: Sequence[str]) -> Composed:

@@ -59,7 +59,10 @@ def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str
     drawn     a new name
     Raises    UnusableStore for a store that was emptied or exchanged
     """
-    of_money, of_market = _named(money, "money"), _named(market, "market")
+    # The money is named first, and so is read last: a process that starts at the same moment may
+    # name both in between.
+    of_market = _named(market, "market")
+    of_money = _named(money, "money")
     if of_money is None:
         is_used = bool(money.execute(IS_USED).get)
         if not (is_used or beside.is_new):
