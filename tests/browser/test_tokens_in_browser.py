@@ -108,7 +108,8 @@ async def test_a_token_is_found_and_watched(chromium: Browser, shop: Website, sc
         assert visitor.path.startswith("/tokens?q=jup")
         await visitor.open("/tokens?watched=1")
         assert await watched(visitor) == [JUP]
-        await page.get_by_role("button", name="Watch JUP no longer", exact=True).click()
+        async with page.expect_response(lambda answer: answer.request.method == "POST"):
+            await page.get_by_role("button", name="Watch JUP no longer", exact=True).click()
         await visitor.open("/tokens")
         assert await watched(visitor) == []
 
