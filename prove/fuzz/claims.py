@@ -1,4 +1,4 @@
-"""What strangers name: wallets, purchases, addresses of webhooks, budgets of MCP clients."""
+"""Names that strangers send: wallets, purchases, addresses of webhooks, budgets of MCP clients."""
 
 import json
 from contextlib import suppress

@@ -221,7 +221,8 @@ def by_turns(
     for turn in range(int(220 / every_s)):
         time = start - 100 + turn * every_s
         usd_each = price(time) * (1.05 if time >= start else 1.0)
-        pool, signer = f"own-{turn % pools}", f"own-{turn // pools % 7}"
+        pool = f"own-{turn % pools}"
+        signer = f"own-{turn // pools % 7}"
         own.append(_own(time, usd_each, 50.0, usd, pool=pool, signer=signer))
     return in_order(honest, own), start
 

@@ -117,7 +117,7 @@ def walked(
     found, is_begun = list[Violation](), False
     for count in range(STEPS_MAX):
         with closing(connect()) as database:
-            part = Walk(database, rows_a_part=A_PART).step(NOW, anew=not is_begun)
+            part = Walk(database, rows_a_part=A_PART).step(NOW, begins=not is_begun)
         is_begun = True
         found += part.violations
         if part.is_finished:
@@ -204,9 +204,9 @@ def test_a_walk_that_has_ended_stays_so_until_another_one_is_wanted(
     before = db.execute(number).get
     db.execute("UPDATE credit_account SET balance = balance + 1 WHERE id = 1")
 
-    assert walk.step(NOW, anew=False).is_finished
+    assert walk.step(NOW, begins=False).is_finished
     assert db.execute(number).get == before
-    assert not walk.step(NOW, anew=True).is_finished
+    assert not walk.step(NOW, begins=True).is_finished
     assert db.execute(number).get == before + 1
 
 

@@ -67,7 +67,8 @@ async def test_a_begun_payment_is_found(engine: Engine) -> None:
 
 async def test_who_has_bought_is_known_by_wallet_and_by_address(engine: Engine) -> None:
     alice, bob = Wallet("alice"), Wallet("bob")
-    here, there = "192.0.2.1", "192.0.2.2"
+    here = "192.0.2.1"
+    there = "192.0.2.2"
     good = new_payment("good", payer=alice, address=here)
     for asked in (good, new_payment("bad", payer=bob, address=there)):
         await engine.store.begin(asked)

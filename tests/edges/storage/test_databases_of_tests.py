@@ -59,7 +59,8 @@ def dumped(folder: Path) -> str:
 
 @pytest.mark.process
 def test_rows_and_numbers_are_those_of_a_new_database(tmp_path: Path) -> None:
-    before, after = tmp_path / "before", tmp_path / "after"
+    before = tmp_path / "before"
+    after = tmp_path / "after"
     new, place = dumped(before), url_in(before)
     leave(before, ROWS)
     left = dumped(before)
@@ -74,7 +75,8 @@ def test_rows_and_numbers_are_those_of_a_new_database(tmp_path: Path) -> None:
 def test_one_whose_schema_is_another_or_that_has_grown_is_not_given_again(
     tmp_path: Path, left: str
 ) -> None:
-    before, after = tmp_path / "before", tmp_path / "after"
+    before = tmp_path / "before"
+    after = tmp_path / "after"
     place = url_in(before)
     leave(before, left)
     forget_those_in(before)
@@ -83,7 +85,8 @@ def test_one_whose_schema_is_another_or_that_has_grown_is_not_given_again(
 
 
 def test_one_with_a_market_is_not_given_again(tmp_path: Path) -> None:
-    before, after = tmp_path / "before", tmp_path / "after"
+    before = tmp_path / "before"
+    after = tmp_path / "after"
     place = postgres.url_in(before)
     forget_those_in(before)
 
@@ -91,7 +94,8 @@ def test_one_with_a_market_is_not_given_again(tmp_path: Path) -> None:
 
 
 def test_connections_end_with_what_they_hold(tmp_path: Path) -> None:
-    before, after = tmp_path / "before", tmp_path / "after"
+    before = tmp_path / "before"
+    after = tmp_path / "after"
     place = url_in(before)
     with psycopg.connect(dsn_in(before)) as left:
         left.execute("LOCK TABLE pepper")

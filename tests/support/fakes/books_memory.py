@@ -29,8 +29,8 @@ class MemoryBooks:
     async def walked(self) -> Walked:
         return Walked(0, None)
 
-    async def prove(self, *, now: UnixMs, anew: bool) -> Proven:
-        assert now or anew
+    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
+        assert now or begins
         return Proven((), is_finished=True)
 
     async def check(self, *, after_entry: int | None) -> Checked:

@@ -62,24 +62,24 @@ class ReportOptions(TypedDict, total=False):
 
 def token(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
     """Return the call for the report of *mint*: one credit."""
-    return ApiCall(
-        name="token",
-        method="GET",
-        path=f"/v1/token/{_segment(mint)}",
-        query=report_query(options),
-        kind=Report,
-        credits_max=1,
-    )
+    return _report("token", mint, options, credits_max=1)
 
 
 def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
     """Return the call for the report of *mint* for free, some times a day and client address."""
+    return _report("trial", mint, options)
+
+
+def _report(
+    name: str, mint: str, options: ReportOptions, *, credits_max: int = 0
+) -> ApiCall[Report]:
     return ApiCall(
-        name="trial",
+        name=name,
         method="GET",
-        path=f"/v1/trial/{_segment(mint)}",
+        path=f"/v1/{name}/{_segment(mint)}",
         query=report_query(options),
         kind=Report,
+        credits_max=credits_max,
     )
 
 

@@ -395,7 +395,7 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
 
 
 def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
-    """Return what *swap* is to one of *trips*."""
+    """Return the part that *swap* has in one of *trips*."""
     at = swap.transaction_index
     way = swap.in_mint, swap.out_mint
     back = trips.get((at, swap.pool, *way))

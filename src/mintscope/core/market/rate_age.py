@@ -37,5 +37,5 @@ class RateAge:
 
     @property
     def is_late(self) -> bool:
-        """Say whether swaps get no price for want of a rate."""
+        """Return whether swaps have no price because there is no rate."""
         return self.seconds > RATE_LATE_S

@@ -57,7 +57,7 @@ MINTS_MAX: Final = 200_000
 
 
 class Trip(IntEnum):
-    """What a swap is to a round trip in its transaction.
+    """The part of a swap in a round trip of its transaction.
 
     NONE   it is part of no round trip
     LOOP   the signer's gain came back to the mint that it began with: the pool stands where the

@@ -227,7 +227,8 @@ class Facilitator:
 
     async def _try(self, candidate: VerifiedPayment) -> Trial:
         """Simulate a payment; only one that would fail counts.  Raises ChainUnavailable."""
-        envelope, counted = candidate.verified.envelope, None
+        envelope = candidate.verified.envelope
+        counted = None
         if self.trials is not None:
             counted = await self.trials.take(candidate.demand.address, envelope.payer)
             if counted is None:

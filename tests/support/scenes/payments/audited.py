@@ -14,12 +14,12 @@ LATER: Final = UnixMs(2**52)  # every entry is settled by then
 async def violations_of(books: AuditBooks, *, now: UnixMs = LATER) -> Sequence[Violation]:
     """Return what contradicts itself in *books*, by a walk that begins now."""
     found = [*(await books.check(after_entry=None)).violations]
-    while not (await books.prove(now=now, anew=False)).is_finished:
+    while not (await books.prove(now=now, begins=False)).is_finished:
         pass
-    part = await books.prove(now=now, anew=True)
+    part = await books.prove(now=now, begins=True)
     for _ in range(PARTS_MAX):
         found += part.violations
         if part.is_finished:
             return found
-        part = await books.prove(now=now, anew=False)
+        part = await books.prove(now=now, begins=False)
     raise AssertionError(f"expected a walk to end within {PARTS_MAX} parts")

@@ -35,7 +35,7 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Checks what is new every minute, and everything when told: by a walk, a part at a time.
+    """Checks what is new every minute, and all books by a walk, a part at a time.
 
     assets    whose treasury accounts are compared; None: the payment token's
     """
@@ -65,7 +65,7 @@ class Auditor:
             trouble = caught
         checked = await self.books.check(after_entry=self._entry_mark)
         violations += checked.violations
-        violations += await self._walk(anew=full or self._entry_mark is None)
+        violations += await self._walk(begins=full or self._entry_mark is None)
         self._entry_mark = checked.entry_mark
         if violations:
             await self._stop(violations[0])
@@ -73,13 +73,13 @@ class Auditor:
             raise trouble
         return violations
 
-    async def _walk(self, *, anew: bool) -> list[Violation]:
+    async def _walk(self, *, begins: bool) -> list[Violation]:
         """Go on with the walk through all books, for some of the time until the next audit."""
         until_s = self.clock.monotonic_s() + WALK_S
-        part = await self.books.prove(now=self.clock.now(), anew=anew)
+        part = await self.books.prove(now=self.clock.now(), begins=begins)
         violations = [*part.violations]
         while not part.is_finished and self.clock.monotonic_s() < until_s:
-            part = await self.books.prove(now=self.clock.now(), anew=False)
+            part = await self.books.prove(now=self.clock.now(), begins=False)
             violations += part.violations
         return violations
 

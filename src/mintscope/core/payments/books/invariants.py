@@ -47,7 +47,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """What a part of the walk through all books found, and whether the walk has come to its end."""
+    """The contradictions in a part of the walk through all books; *is_finished* after the last."""
 
     violations: Sequence[Violation]
     is_finished: bool

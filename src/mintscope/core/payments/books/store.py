@@ -21,10 +21,10 @@ class AuditBooks(Protocol):
         after_entry   None: doubts alone
         """
 
-    async def prove(self, *, now: UnixMs, anew: bool) -> Proven:
+    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
         """Go on with the walk through all books by one part, which takes a moment.
 
-        anew   begin a walk if the one before has come to its end
+        begins   begin a walk if the one before has come to its end
         """
 
     async def walked(self) -> Walked:

@@ -83,7 +83,8 @@ async def _nowhere(_request: Request) -> AnyResponse:
 
 def _short_advert(whole: Advert, summary: str) -> Advert:
     """Return *whole* without what is answered, described by *summary*."""
-    info, schema = whole.bazaar["info"]["input"], whole.bazaar["schema"]["properties"]["input"]
+    info = whole.bazaar["info"]["input"]
+    schema = whole.bazaar["schema"]["properties"]["input"]
     if "queryParams" in info:
         required = schema["properties"]["queryParams"]["required"]
         asked = {name: info["queryParams"][name] for name in required}

@@ -124,13 +124,14 @@ def _make_table(database: PostgresDatabase) -> None:
 @contextmanager
 def _alone(database: PostgresDatabase) -> Iterator[None]:
     """Be the one process that migrates; wait for another one as long as it takes."""
-    is_told, until_s = False, time.monotonic() + MIGRATION_MS / 1_000
+    is_logged = False
+    until_s = time.monotonic() + MIGRATION_MS / 1_000
     while not database.execute(TRY, (MIGRATING,)).get:
         if time.monotonic() > until_s:
             raise StoreUnavailable("another process migrates this database, and does not end")
-        if not is_told:
+        if not is_logged:
             log.info("migration_awaited")
-            is_told = True
+            is_logged = True
         time.sleep(PAUSE_S)
     try:
         yield

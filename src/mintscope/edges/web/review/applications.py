@@ -175,7 +175,8 @@ def _note(request: PageRequest, field: str) -> str:
 def _page(
     application: Application, request: PageRequest, errors: Mapping[str, str], *, decided_by: str
 ) -> Page:
-    is_admitted, asked = application.state in ADMITTED, application.form.asked_scopes
+    is_admitted = application.state in ADMITTED
+    asked = application.form.asked_scopes
     facts = {
         "application": application,
         "states": STATE_NAMES,

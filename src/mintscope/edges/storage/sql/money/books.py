@@ -137,9 +137,9 @@ class SqlPaymentBooks:
         """Compare doubts, and what came after *after_entry*, as of one moment."""
         return await self._run(lambda: self._check(after_entry))
 
-    async def prove(self, *, now: UnixMs, anew: bool) -> Proven:
+    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
         """Go on with the walk through all books by one part."""
-        return await self._run(lambda: self._walk.step(now, anew=anew))
+        return await self._run(lambda: self._walk.step(now, begins=begins))
 
     async def walked(self) -> Walked:
         """Return how far the walk through all books has come."""

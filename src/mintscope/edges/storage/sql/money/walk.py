@@ -186,10 +186,10 @@ class Walk:
         state = self._db.execute(STATE).fetchone()
         return Walked(int(self._db.execute(NEWEST).get), None if state is None else state[-1])
 
-    def step(self, now: UnixMs, *, anew: bool) -> Proven:
-        """Walk on by one part; *anew*: begin once more if the walk has come to its end."""
+    def step(self, now: UnixMs, *, begins: bool) -> Proven:
+        """Walk on by one part; *begins*: begin once more if the walk has come to its end."""
         state = self._db.execute(STATE).fetchone()
-        if state is None or (anew and state[1] == Stage.FINISHED):
+        if state is None or (begins and state[1] == Stage.FINISHED):
             with self._db.transaction(beside=True):
                 self._db.execute(BEGIN, (now,))
             state = self._db.execute(STATE).fetchone()
