@@ -36,8 +36,10 @@ POOL_CHARS: Final = 16  # of its address, that tell a pool of SOL
 RATE_WINDOW_S: Final = 60
 RATE_AGE_MAX_S: Final = 300
 
+SOL: Final = QuoteKind.SOL  # asked of each swap
+TOKEN: Final = QuoteKind.TOKEN
 DUST_RAW: Final = 1_000
-DUST_QUOTE: Final = {QuoteKind.SOL: 100_000, QuoteKind.USD: 20_000}
+DUST_QUOTE: Final = {SOL: 100_000, QuoteKind.USD: 20_000, TOKEN: DUST_RAW}
 DUST_USD: Final = 0.02  # of a quote that is another token
 DUST_VOLUME: Final = 100_000  # micro-USD: more than that has a price, or is at an absurd one
 QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
@@ -53,6 +55,9 @@ DEPTH_MAX: Final = 10**16
 DECIMALS_MAX: Final = 30
 
 
+_position: Final[Callable[[Swap], tuple[int, int, int, int]]] = attrgetter(
+    "transaction_index", "outer", "inner", "leg"
+)
 Way: TypeAlias = tuple[int | str, ...]
 """Transaction, pool or signer, and both mints as a pool received and paid them."""
 Agrees: TypeAlias = Callable[[Offer], bool]
@@ -65,6 +70,13 @@ class Rate(NamedTuple):
 
     usd: float
     at: UnixS
+
+
+class _ExactRate(NamedTuple):
+    """Micro-USD of one lamport as the fraction *times* / *per*, without rounding."""
+
+    times: int
+    per: int
 
 
 class Unpriced(StrEnum):
@@ -180,9 +192,11 @@ def price_slot(
     if rate is None:
         unpriced[Unpriced.NO_RATE] += len(sided)
         return Priced([], +unpriced)
-    wash = _on_both_sides(sided)
-    trips = _trips(ordered)
-    exact_rate = Fraction(rate.usd)
+    shared = _with_several(ordered)
+    wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
+    trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
+    times, per = rate.usd.as_integer_ratio()
+    exact_rate = _ExactRate(times * MICRO_USD, per * LAMPORTS_PER_SOL)
     # The price of SOL, so that each other price in dollars is as many times that in SOL.
     of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
     priced = []
@@ -194,7 +208,7 @@ def price_slot(
         if flow > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
-        is_wash = (swap.transaction_index, seen.base, swap.signer) in wash
+        is_wash = bool(wash) and (swap.transaction_index, seen.base, swap.signer) in wash
         uncounted = _uncounted(seen, quotes, is_wash=is_wash)
         volume = 0 if uncounted else flow
         price = _price(seen, rate.usd, quotes)
@@ -268,7 +282,7 @@ def _evidence(  # noqa: PLR0913 - all that a swap tells
     swap: Swap,
     seen: Oriented,
     volume: int,
-    rate: Fraction,
+    rate: _ExactRate,
     quotes: Quotes,
     *,
     uncounted: Uncounted,
@@ -277,16 +291,15 @@ def _evidence(  # noqa: PLR0913 - all that a swap tells
     """Return what *swap* of this *volume* tells of its pool."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
-    is_direct = seen.quote_kind is not QuoteKind.TOKEN
+    is_direct = seen.quote_kind is not TOKEN
     flow = volume
     if not is_direct:  # it may count no volume
         behind = quotes.behind(seen.quote)
         depth = depth if depth is None or behind is None else min(depth, behind)
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
     signer = swap.signer[:SIGNER_CHARS]
-    return Evidence(
-        _shown(swap, depth), flow, signer, is_direct, trip=int(trip), uncounted=int(uncounted)
-    )
+    shown = _shown(swap, depth)
+    return Evidence(shown, flow, signer, is_direct, int(trip), None, int(uncounted))
 
 
 def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:
@@ -305,7 +318,7 @@ def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:
     """Return why what changed hands is no volume, whatever the price."""
     if is_wash:
         return Uncounted.ROUND_TRIP
-    if seen.quote_kind is QuoteKind.TOKEN and not quotes.counts_volume(seen.quote):
+    if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
         return Uncounted.QUOTE
     return Uncounted.NOT
 
@@ -338,8 +351,10 @@ def _quote_decimals(seen: Oriented) -> int | None:
     return QUOTE_DECIMALS.get(seen.quote_kind, seen.quote_decimals)
 
 
-def _position(swap: Swap) -> tuple[int, int, int, int]:
-    return (swap.transaction_index, swap.outer, swap.inner, swap.leg)
+def _with_several(swaps: Iterable[Swap]) -> set[int]:
+    """Return the transactions with more than one of *swaps*: most have one."""
+    counts = Counter(swap.transaction_index for swap in swaps)
+    return {transaction for transaction, count in counts.items() if count > 1}
 
 
 def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Mint, str]]:
@@ -402,26 +417,26 @@ def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
     return trips.get((at, swap.signer, *way), Trip.NONE) if back is None else back
 
 
-def _volume(seen: Oriented, rate: Fraction, quotes: Quotes) -> int:
+def _volume(seen: Oriented, rate: _ExactRate, quotes: Quotes) -> int:
     """Return the micro-USD that changed hands, rounded down; 0 for a quote that counts none."""
-    if seen.quote_kind is QuoteKind.TOKEN and not quotes.counts_volume(seen.quote):
+    if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
         return 0
     return _worth(seen, seen.quote_amount, rate, quotes)
 
 
-def _worth(seen: Oriented, amount: int, rate: Fraction, quotes: Quotes) -> int:
+def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int:
     """Return the micro-USD that *amount* of the quote is worth, rounded down."""
-    if seen.quote_kind is QuoteKind.USD:
-        return amount
-    if seen.quote_kind is QuoteKind.TOKEN:
+    kind = seen.quote_kind
+    if kind is SOL:
+        return amount * rate.times // rate.per
+    if kind is TOKEN:
         decimals = seen.quote_decimals
         if decimals is None or decimals > DECIMALS_MAX:
             return 0
         worth = Fraction(quotes.worth(seen.quote))
         scale: int = worth.denominator * 10**decimals
         return amount * worth.numerator * MICRO_USD // scale
-    scaled = amount * rate.numerator * MICRO_USD
-    return scaled // (rate.denominator * LAMPORTS_PER_SOL)
+    return amount
 
 
 def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
@@ -429,36 +444,37 @@ def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] |
     in_quote = _ratio(seen)
     if isinstance(in_quote, Unpriced):
         return in_quote
-    match seen.quote_kind:
-        case QuoteKind.SOL:
-            price_usd = in_quote * rate
-            price_sol = in_quote
-        case QuoteKind.USD:
-            price_usd = in_quote
-            price_sol = 1.0 if seen.base == WSOL else in_quote / rate
-        case QuoteKind.TOKEN:
-            price_usd = in_quote * quotes.worth(seen.quote)
-            price_sol = price_usd / rate
+    kind = seen.quote_kind
+    if kind is SOL:
+        price_usd = in_quote * rate
+        price_sol = in_quote
+    elif kind is TOKEN:
+        price_usd = in_quote * quotes.worth(seen.quote)
+        price_sol = price_usd / rate
+    else:
+        price_usd = in_quote
+        price_sol = 1.0 if seen.base == WSOL else in_quote / rate
     if not PRICE_USD_MIN <= price_usd <= PRICE_USD_MAX or not isfinite(price_sol):
         return Unpriced.ABSURD_PRICE
-    if seen.quote_kind is QuoteKind.TOKEN and _usd_of_quote(seen, quotes) < DUST_USD:
+    if kind is TOKEN and _usd_of_quote(seen, quotes) < DUST_USD:
         return Unpriced.DUST
     return price_usd, price_sol
 
 
 def _ratio(seen: Oriented) -> float | Unpriced:
     """Return the price of one whole base token in whole tokens of the quote."""
-    least = max(DUST_RAW, DUST_QUOTE.get(seen.quote_kind, 0))
+    least = DUST_QUOTE[seen.quote_kind]
     if seen.base_amount < DUST_RAW or seen.quote_amount < least:
         return Unpriced.DUST
     quote_decimals = _quote_decimals(seen)
-    if seen.base_decimals is None or quote_decimals is None:
+    base_decimals = seen.base_decimals
+    if base_decimals is None or quote_decimals is None:
         return Unpriced.UNKNOWN_DECIMALS
-    if not (0 <= seen.base_decimals <= DECIMALS_MAX and 0 <= quote_decimals <= DECIMALS_MAX):
+    if not (0 <= base_decimals <= DECIMALS_MAX and 0 <= quote_decimals <= DECIMALS_MAX):
         return Unpriced.ABSURD_PRICE
     # One division of integers: the float nearest to the exact ratio.
     scale: int = seen.base_amount * 10**quote_decimals
-    ratio: float = (seen.quote_amount * 10**seen.base_decimals) / scale
+    ratio: float = (seen.quote_amount * 10**base_decimals) / scale
     return ratio
 
 

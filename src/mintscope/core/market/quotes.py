@@ -36,6 +36,7 @@ ROBUST_FRESH_S: Final = 60
 ROBUST_AGE_S: Final = 3_600
 ROBUST_PAUSE_S: Final = 10.0
 NO_QUOTE: Final = 4
+KIND_OF_RANK: Final = (QuoteKind.USD, QuoteKind.SOL, QuoteKind.TOKEN, QuoteKind.TOKEN, None)
 
 Decided = Callable[[Mint], Standing | None]
 
@@ -76,26 +77,20 @@ class Quotes:
 
     def kind(self, mint: Mint) -> QuoteKind | None:
         """Return what *mint* is as a quote; None: it is none."""
-        if mint in self.dollars:
-            return QuoteKind.USD
-        if mint == WSOL:
-            return QuoteKind.SOL
-        return None if self._token(mint) is None else QuoteKind.TOKEN
+        return KIND_OF_RANK[self.rank(mint)]
 
     def rank(self, mint: Mint) -> int:
         """Return how far out *mint* is as a quote: of two, the nearer is the quote.
 
         0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 none.
         """
-        match self.kind(mint):
-            case QuoteKind.USD:
-                return 0
-            case QuoteKind.SOL:
-                return 1
-            case QuoteKind.TOKEN:
-                return 2 if mint in self._staking else 3
-            case _:
-                return NO_QUOTE
+        if mint in self.dollars:
+            return 0
+        if mint == WSOL:
+            return 1
+        if self._token(mint) is None:
+            return NO_QUOTE
+        return 2 if mint in self._staking else 3
 
     def worth(self, mint: Mint) -> float:
         """Return the USD of one whole *mint*, which is of kind TOKEN."""
@@ -188,15 +183,14 @@ def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
     The quote is the mint that is nearer to a dollar.  Between two dollars it is the one that the
     pool paid; two tokens of one rank price each other nowhere, so that no loop can form.
     """
-    into = (swap.in_mint, swap.in_amount, swap.in_decimals)
-    out = (swap.out_mint, swap.out_amount, swap.out_decimals)
-    received, paid = quotes.rank(swap.in_mint), quotes.rank(swap.out_mint)
+    received = quotes.rank(swap.in_mint)
+    paid = quotes.rank(swap.out_mint)
     if received == paid != 0:
         return None
-    if paid <= received:
-        kind = quotes.kind(swap.out_mint)
-        assert kind is not None
-        return Oriented(kind, *into, *out, is_buy=False, quote_left=swap.out_left)
-    kind = quotes.kind(swap.in_mint)
+    into = (swap.in_mint, swap.in_amount, swap.in_decimals)
+    out = (swap.out_mint, swap.out_amount, swap.out_decimals)
+    kind = KIND_OF_RANK[min(paid, received)]
     assert kind is not None
-    return Oriented(kind, *out, *into, is_buy=True, quote_left=swap.in_left)
+    if paid <= received:
+        return Oriented(kind, *into, *out, False, swap.out_left)  # noqa: FBT003 - a sale
+    return Oriented(kind, *out, *into, True, swap.in_left)  # noqa: FBT003 - a purchase
