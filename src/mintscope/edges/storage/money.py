@@ -168,6 +168,11 @@ class Money:
         return self._books
 
     @property
+    def payment_search(self) -> SqlPaymentBooks:
+        """The books of payments, for support: what came, and what became of it."""
+        return self._books
+
+    @property
     def sales_books(self) -> SalesBooks:
         """The books of payments, for an operator."""
         return self._books

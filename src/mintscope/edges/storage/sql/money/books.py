@@ -18,6 +18,7 @@ from mintscope.core.payments.books.invariants import (
     Walked,
 )
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
+from mintscope.core.payments.books.search import Kept, Wanted
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
 from mintscope.core.payments.store import FeesAtRisk
 from mintscope.edges.storage.database import Database, DatabaseError
@@ -30,6 +31,7 @@ from mintscope.edges.storage.sql.money.audits import (
 from mintscope.edges.storage.sql.money.budgets import Budgets
 from mintscope.edges.storage.sql.money.credit_statements import BALANCE_IS_SUM
 from mintscope.edges.storage.sql.money.orphan_table import OrphanTable
+from mintscope.edges.storage.sql.money.search import search
 from mintscope.edges.storage.sql.money.walk import Walk
 
 T = TypeVar("T")
@@ -228,6 +230,10 @@ class SqlPaymentBooks:
         """Settle an orphan for good."""
         return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
 
+    async def search(self, wanted: Wanted) -> Kept:
+        """Return the payments and orphans that support looks for, newest first."""
+        return await self._run(lambda: self._searched(wanted))
+
     async def close(self) -> None:
         """Let go of the file, once a job that was cancelled has ended: its thread goes on."""
         await self._end_running()
@@ -245,6 +251,10 @@ class SqlPaymentBooks:
                 for (subject,) in self._db.execute(contradictions, bounds)
             ]
             return Checked(violations, newest)
+
+    def _searched(self, wanted: Wanted) -> Kept:
+        with self._db.snapshot():
+            return search(self._db, wanted)
 
     def _scan(self, name: str) -> Scan | None:
         row = self._db.execute(SCAN, (name,)).fetchone()

@@ -1,0 +1,118 @@
+"""Payments as support looks for them: every statement is an index look-up, and returns few rows."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.core.accounts.user import UserId
+from mintscope.core.payments.books.search import (
+    FOUND_MAX,
+    Holder,
+    Kept,
+    KeptOrphan,
+    KeptPayment,
+    Wanted,
+)
+from mintscope.core.payments.payment import State
+from mintscope.core.payments.protocol.refusal import RefusalReason
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.edges.storage.database import Database, marks
+
+# An account's payments are those that paid for it, and those whose credits it has now.
+PAYMENTS: Final = """
+WITH account (id) AS (
+    SELECT id FROM credit_account WHERE id IN ({accounts}) UNION
+    SELECT id FROM credit_account WHERE hint = ? AND hint <> ''),
+found (id) AS (
+    SELECT id FROM payment WHERE signature IN ({signatures}) UNION
+    SELECT id FROM payment WHERE account IN (SELECT id FROM account) UNION
+    SELECT id FROM payment WHERE holder IN (SELECT id FROM account) UNION
+    SELECT id FROM (SELECT id FROM payment WHERE payer IN ({payers})
+                     ORDER BY begun_at DESC, signature DESC LIMIT ?) AS newest)
+SELECT p.signature, p.payer, p.resource, p.amount, p.paid, p.asset, p.credits,
+       coalesce(p.hint, a.hint, ''), p.state, p.reason, p.final, p.frozen, p.begun_at,
+       p.resolved_at, h.hint, h.owner, h.balance
+  FROM found JOIN payment AS p ON p.id = found.id
+  LEFT JOIN credit_account AS a ON a.id = p.account
+  LEFT JOIN credit_account AS h ON h.id = p.holder
+ ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?
+"""
+ORPHANS: Final = """
+SELECT signature, payer, amount, asset, bought, found_at, acknowledged_at, note FROM orphan
+ WHERE (signature IN ({signatures}) OR payer IN ({payers}))
+   AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
+ ORDER BY found_at DESC, signature LIMIT ?
+"""
+# The highest number of rows that are never deleted counts them without looking at each.
+COUNTS: Final = """
+SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan),
+       (SELECT coalesce(max(id), 0) FROM credit_account)
+"""
+
+
+def search(db: Database, wanted: Wanted) -> Kept:
+    """Return what is *wanted*, as of one moment."""
+    places = {
+        "accounts": marks(wanted.accounts),
+        "signatures": marks(wanted.signatures),
+        "payers": marks(wanted.payers),
+    }
+    payments = db.execute(
+        PAYMENTS.format(**places),
+        (
+            *wanted.accounts,
+            wanted.hint or "",
+            *wanted.signatures,
+            *wanted.payers,
+            FOUND_MAX,
+            FOUND_MAX,
+        ),
+    )
+    found = [_payment(row) for row in payments]
+    orphans = db.execute(ORPHANS.format(**places), (*wanted.signatures, *wanted.payers, FOUND_MAX))
+    kept = [_orphan(row) for row in orphans]
+    payment_count, orphan_count, token_count = db.execute(COUNTS).get
+    return Kept(
+        payments=found,
+        orphans=kept,
+        payment_count=payment_count,
+        orphan_count=orphan_count,
+        token_count=token_count,
+    )
+
+
+def _payment(row: Sequence[Any]) -> KeptPayment:
+    hint, owner, balance = row[14:]
+    return KeptPayment(
+        signature=Signature(row[0]),
+        payer=Wallet(row[1]),
+        resource=Resource(row[2]),
+        amount=row[3],
+        paid=row[4],
+        asset=None if row[5] is None else Mint(row[5]),
+        credit_count=row[6],
+        hint=row[7],
+        state=State(row[8]),
+        reason=None if row[9] is None else RefusalReason(row[9]),
+        final=bool(row[10]),
+        frozen=row[11],
+        begun_at=UnixMs(row[12]),
+        resolved_at=None if row[13] is None else UnixMs(row[13]),
+        holder=None
+        if balance is None
+        else Holder(hint=hint, owner=None if owner is None else UserId(owner), balance=balance),
+    )
+
+
+def _orphan(row: Sequence[Any]) -> KeptOrphan:
+    signature, payer, amount, asset, bought, found_at, acknowledged_at, note = row
+    return KeptOrphan(
+        signature=Signature(signature),
+        payer=None if payer is None else Wallet(payer),
+        amount=amount,
+        asset=None if asset is None else Mint(asset),
+        bought=None if bought is None else Resource(bought),
+        found_at=UnixMs(found_at),
+        acknowledged_at=None if acknowledged_at is None else UnixMs(acknowledged_at),
+        note=note,
+    )

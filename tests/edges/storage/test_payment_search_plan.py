@@ -1,0 +1,29 @@
+"""A search of payments looks rows up by an index, however many payments there are."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.edges.storage.sql.money import search as statements
+from mintscope.edges.storage.sqlite.connection import open_store
+
+LARGE: Final = ("payment", "credit_account", "p", "a", "h")
+
+
+def plan(folder: Path, statement: str, values: tuple[object, ...]) -> list[str]:
+    with closing(open_store(folder / "money.sqlite", "money")) as db:
+        return [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+@pytest.mark.parametrize("lacks", [None, "payment_account", "credit_account_hint"])
+def test_no_large_table_is_read_from_end_to_end(tmp_path: Path, lacks: str | None) -> None:
+    places = {"accounts": "?", "signatures": "?", "payers": "?"}
+    with closing(open_store(tmp_path / "money.sqlite", "money")) as db:
+        if lacks is not None:
+            db.execute(f"DROP INDEX {lacks}")
+    lines = plan(tmp_path, statements.PAYMENTS.format(**places), (1, "h", "s", "w", 20, 20))
+    read_whole = [line for line in lines if line.startswith("SCAN") and line.split()[1] in LARGE]
+
+    assert bool(read_whole) is (lacks is not None), lines

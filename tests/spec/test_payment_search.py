@@ -1,0 +1,188 @@
+"""What support finds of a payment, by whatever the customer knows, on every engine."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.base.primitives import Signature, UnixMs, Wallet
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.payments.books.orphans import Orphan
+from mintscope.core.payments.books.search import (
+    FOUND_MAX,
+    Finding,
+    Kept,
+    Seen,
+    Wanted,
+    advise,
+    advise_orphan,
+    advise_unknown,
+)
+from mintscope.core.payments.outcome import Settled, Unresolved
+from mintscope.core.payments.payment import Landed, State
+from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.core.payments.store import Begun, Budget
+from mintscope.shell.wiring.stores import Money
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    KEY,
+    RESOURCE,
+    TODAY,
+    World,
+    buy,
+    world_at,
+)
+from support.scenes.payments.pending_payments import new_payment
+from support.scenes.stores import money_in
+
+MANY: Final = Budget(in_flight_new_payer=99, in_flight_payer=99, in_flight_address=99)
+UNKNOWN: Final = Signature("5" * 88)
+HINT_LENGTH: Final = 8
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, TODAY) as world:
+        yield world
+
+
+@pytest.fixture
+async def money(world: World) -> AsyncIterator[Money]:
+    async with money_in(world.path.parent, pepper=b"r" * 32, clock=world.clock) as money:
+        yield money
+
+
+async def bought(world: World) -> Settled:
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT, KEY))
+    outcome = await buy(facilitator, payment)
+    assert isinstance(outcome, Settled)
+    return outcome
+
+
+async def found(money: Money, **wanted: object) -> Kept:
+    return await money.payment_search.search(Wanted(**wanted))  # type: ignore[arg-type]
+
+
+async def test_a_payment_is_found_by_signature_wallet_and_the_end_of_its_token(
+    world: World, money: Money
+) -> None:
+    outcome = await bought(world)
+    assert outcome.token is not None
+    by_signature = await found(money, signatures=[outcome.payment.signature])
+    by_wallet = await found(money, payers=[outcome.payment.payer])
+    by_hint = await found(money, hint=outcome.token[-HINT_LENGTH:])
+
+    assert by_signature.payments == by_wallet.payments == by_hint.payments
+    (payment,) = by_signature.payments
+    assert (payment.state, payment.credit_count, payment.paid) == (State.ISSUED, 10, AMOUNT)
+    assert payment.holder is not None
+    assert (payment.holder.balance, payment.holder.hint) == (10, outcome.token[-HINT_LENGTH:])
+    assert by_signature.payment_count == 1
+
+
+async def test_what_the_credits_were_moved_to_and_what_is_left_is_told(
+    world: World, money: Money
+) -> None:
+    outcome = await bought(world)
+    old = await money.ledger.find(outcome.token or "")
+    assert old is not None
+    await money.ledger.spend(old)
+    await money.rotations.rotate(old, bytes(32), "new-hint", now=world.clock.now())  # type: ignore[arg-type]
+    (payment,) = (await found(money, hint=payment_hint(outcome))).payments
+    advice = advise(payment, None, world.clock.now())
+
+    assert payment.holder is not None
+    assert (payment.holder.hint, payment.holder.balance) == ("new-hint", 9)
+    assert advice.finding is Finding.CREDITS_ISSUED
+    assert "new-hint" in advice.text
+    assert "9 left" in advice.text
+    assert (await found(money, hint="new-hint")).payments == [payment]
+
+
+def payment_hint(outcome: Settled) -> str:
+    assert outcome.token is not None
+    return outcome.token[-HINT_LENGTH:]
+
+
+async def test_a_payment_under_way_is_told_from_one_that_never_came(
+    world: World, money: Money
+) -> None:
+    world.go_wrong(landing={"kind": "never"})
+    facilitator = world.facilitator(patience_s=0.02)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT, KEY))
+    outcome = await buy(facilitator, payment)
+    assert isinstance(outcome, Unresolved)
+    wanted = {"signatures": [outcome.payment.signature]}
+    (pending,) = (await found(money, **wanted)).payments
+    world.seconds(600)
+    await world.reconciler().once()
+    (failed,) = (await found(money, **wanted)).payments
+
+    now = world.clock.now()
+    landed = Landed(paid=AMOUNT, final=True)
+    assert advise(pending, None, now).finding is Finding.UNDER_WAY
+    assert "not pay again" in advise(pending, None, now).text
+    assert advise(pending, landed, now).finding is Finding.ARRIVED_UNFINISHED
+    assert advise(failed, None, now).finding is Finding.NEVER_LANDED
+    assert advise(failed, landed, now).finding is Finding.ARRIVED_UNFINISHED
+
+
+async def test_an_orphan_is_found_and_so_is_the_word_of_who_settled_it(
+    world: World, money: Money
+) -> None:
+    now, payer = world.clock.now(), Wallet("a wallet")
+    orphan = Orphan(
+        signature=UNKNOWN, payer=payer, amount=5, asset=None, bought=RESOURCE, found_at=now
+    )
+    await money.orphan_books.note_orphans([orphan])
+    (open_,) = (await found(money, payers=[payer])).orphans
+    await money.orphan_books.acknowledge(UNKNOWN, note="refunded", by=COMMAND_LINE, now=now)
+    kept = await found(money, signatures=[UNKNOWN])
+
+    assert advise_orphan(open_).finding is Finding.LOST_ROW
+    assert f"mintscope sales adopt {UNKNOWN}" in advise_orphan(open_).do
+    assert [advise_orphan(each).finding for each in kept.orphans] == [Finding.SETTLED_BY_HAND]
+    assert "refunded" in advise_orphan(kept.orphans[0]).text
+
+
+async def test_a_search_returns_the_newest_of_many_and_finds_nothing_by_nothing(
+    money: Money,
+) -> None:
+    store, payer = money.payments, Wallet("busy")
+    await money.maintenance_books.fill_fund(10**12, mark=0)
+    for number in range(FOUND_MAX + 5):
+        asked = new_payment(f"{number}", payer=payer, budget=MANY, begun_at=UnixMs(1_000 + number))
+        assert isinstance(await store.begin(asked), Begun)
+    kept = await found(money, payers=[payer])
+    nothing = await found(money)
+
+    assert len(kept.payments) == FOUND_MAX
+    begun = [each.begun_at for each in kept.payments]
+    assert begun == sorted(begun, reverse=True)
+    assert begun[0] == 1_000 + FOUND_MAX + 4
+    assert (nothing.payments, nothing.orphans) == ([], [])
+    assert nothing.payment_count == FOUND_MAX + 5
+
+
+async def test_the_account_of_a_user_without_a_token_is_found_by_no_hint(money: Money) -> None:
+    """Accounts of users have the hint ""; a search for nothing must not find them all."""
+    assert (await found(money, hint="")).payments == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "finding"),
+    [
+        (None, Finding.NOT_FOUND),
+        (Seen(sighting=Landed(paid=5, final=True)), Finding.NOT_OURS),
+        (Seen(sighting=Landed(paid=5, final=False), bought=RESOURCE), Finding.NOT_FINAL),
+        (Seen(sighting=Landed(paid=5, final=True), bought=Resource("/x")), Finding.LOST_ROW),
+    ],
+)
+def test_a_signature_without_a_row_is_told_by_the_chain(
+    seen: Seen | None, finding: Finding
+) -> None:
+    advice = advise_unknown(UNKNOWN, seen)
+    assert advice.finding is finding
+    assert UNKNOWN in advice.text
