@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -82,6 +83,29 @@ def test_each_file_of_the_package_is_copied(tmp_path: Path) -> None:
     assert {path for path in missing if path.suffix != ".in"} == {
         Path("requirements/advisories.json")
     }
+
+
+@pytest.mark.process
+def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> None:
+    """The step of the build that needs no registry, from the context alone."""
+    context = tmp_path / "context"
+    listed = {path for path in lay_out(context) if path.is_relative_to("src/mintscope")}
+    found: set[str] = set()
+    for project in (context, context / "packages" / "client"):
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+            cwd=project,
+            check=True,
+            capture_output=True,
+        )
+    for wheel in tmp_path.glob("*.whl"):
+        with ZipFile(wheel) as archive:
+            found |= {name for name in archive.namelist() if name.startswith("mintscope/")}
+    assets = Path("src/mintscope/edges/web/assets")
+    expected = {str(path.relative_to("src")) for path in listed if not path.is_relative_to(assets)}
+
+    assert len(list(tmp_path.glob("*.whl"))) == 2
+    assert expected - found == set()
 
 
 def lay_out(folder: Path) -> set[Path]:

@@ -23,6 +23,8 @@ from support.deployment import (
 )
 
 UNITS = units()
+BACKUP: Final = "mintscope-backup.service"
+SERVING: Final = sorted(UNITS.keys() - {BACKUP})  # those that run until they are stopped
 PROGRAM: Final = "/opt/mintscope/bin/mintscope"
 EXPOSED_MAX: Final = 20  # tenths, as `systemd-analyze security` counts: a plain unit has 96
 ONCE: Final = {"ExecStart", "Restart", "User", "StateDirectory", "LimitNOFILE", "ProtectSystem"}
@@ -30,7 +32,16 @@ KNOWN: Final = {
     "Unit": {"Description", "Wants", "After", "StartLimitIntervalSec"},
     "Install": {"WantedBy"},
     "Service": {
-        *("Type", "ExecStart", "User", "Group", "UMask", "WorkingDirectory", "StateDirectory"),
+        *(
+            "Type",
+            "ExecStart",
+            "ExecReload",
+            "User",
+            "Group",
+            "UMask",
+            "WorkingDirectory",
+            "StateDirectory",
+        ),
         *("StateDirectoryMode", "CacheDirectory", "Environment", "Restart", "RestartSec"),
         *("RestartPreventExitStatus", "KillMode", "TimeoutStopSec", "LimitNOFILE", "LimitCORE"),
         *("MemoryMax", "NoNewPrivileges", "CapabilityBoundingSet", "ProtectSystem", "ProtectHome"),
@@ -39,6 +50,7 @@ KNOWN: Final = {
         *("ProtectKernelTunables", "LockPersonality", "RemoveIPC", "RestrictAddressFamilies"),
         *("RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID"),
         *("SystemCallArchitectures", "SystemCallFilter", "SystemCallErrorNumber"),
+        *("Nice", "IOSchedulingClass", "TimeoutStartSec"),
     },
 }
 
@@ -73,12 +85,13 @@ def test_there_is_one_for_a_machine_and_a_pair_for_several() -> None:
         "mintscope.service",
         "mintscope-api@.service",
         "mintscope-ingest@.service",
+        BACKUP,
     }
 
 
 @pytest.mark.parametrize("name", UNITS)
 def test_every_section_and_key_is_known(name: str) -> None:
-    assert UNITS[name].keys() == KNOWN.keys()
+    assert UNITS[name].keys() | {"Install"} == KNOWN.keys()
     for section, lines in UNITS[name].items():
         keys = [key for key, _ in lines]
         assert set(keys) <= KNOWN[section]
@@ -108,7 +121,7 @@ def test_it_runs_a_command_of_the_command_line(name: str) -> None:
     expect_command(words)
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", SERVING)
 def test_it_has_the_time_it_needs_to_stop(name: str) -> None:
     drain_s = int(environment_of(UNITS[name]).get("MINTSCOPE_DRAIN_S", 0))
 
@@ -116,7 +129,7 @@ def test_it_has_the_time_it_needs_to_stop(name: str) -> None:
     assert one(name, "KillMode") == "mixed", "expected `serve` to stop its children in their order"
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", SERVING)
 def test_it_is_started_again_until_only_an_operator_can_help(name: str) -> None:
     codes = [value for key, value in UNITS[name]["Service"] if key == "RestartPreventExitStatus"]
 
@@ -125,12 +138,12 @@ def test_it_is_started_again_until_only_an_operator_can_help(name: str) -> None:
     assert codes == [f"{EXIT_OPERATOR}"]
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", SERVING)
 def test_it_has_files_enough_for_its_connections(name: str) -> None:
     assert int(one(name, "LimitNOFILE")) > 2 * ApiConfig().connections_max
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("name", SERVING)
 def test_its_settings_can_be_used(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +173,10 @@ def test_it_writes_where_it_may(name: str) -> None:
     environment = environment_of(UNITS[name])
 
     assert one(name, "ProtectSystem") == "strict"
-    assert environment["MINTSCOPE_DATA_DIR"] == f"%S/{one(name, 'StateDirectory')}"
+    data, *backups = one(name, "StateDirectory").split()
+    assert environment["MINTSCOPE_DATA_DIR"] == f"%S/{data}"
+    named = environment.get("MINTSCOPE_BACKUP__TO")
+    assert ([named] if named else []) == [f"%S/{each}" for each in backups]
     assert environment["NUMBA_CACHE_DIR"] == f"%C/{one(name, 'CacheDirectory')}"
     assert one(name, "StateDirectoryMode") == "0700", "the data folder is closed to others"
 
@@ -170,3 +186,25 @@ def test_its_user_is_made_by_the_file_beside_it(name: str) -> None:
     made = (DEPLOY / "systemd" / "mintscope.sysusers.conf").read_text()
 
     assert f"\nu {one(name, 'User')} - " in made
+
+
+def test_the_timer_takes_a_backup_each_hour() -> None:
+    text = (DEPLOY / "systemd" / "mintscope-backup.timer").read_text()
+    keys = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"\w+=", line))
+
+    assert keys["OnCalendar"] == "hourly"
+    assert keys["Persistent"] == "yes"
+    assert keys["WantedBy"] == "timers.target"
+    assert "Unit" not in keys, "it starts the service of its own name"
+    assert one(BACKUP, "Type") == "oneshot"
+    assert "Install" not in UNITS[BACKUP], "the timer starts it, and nothing else"
+
+
+@pytest.mark.process
+@by_systemd[1]
+def test_systemd_takes_the_timer(tmp_path: Path) -> None:
+    timer = DEPLOY / "systemd" / "mintscope-backup.timer"
+    (tmp_path / timer.name).write_text(timer.read_text())
+    ran = analyzed(tmp_path, timer.name, "verify", "--man=no")
+
+    assert (ran.returncode, ran.stderr) == (0, "")

@@ -40,6 +40,10 @@ PAGES = [
 ]
 LOOK_S = 0.2
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
+BUY = (
+    "mintscope buy --url https://api.example --rpc https://your-node.example --wallet id.json"
+    f" --asset {USDC} --pay-to SELLERS_WALLET --max 1 credits 10"
+)
 APP = """
 INSERT INTO authenticator_app (user, nonce, made_at, confirmed_at, last_step)
 VALUES (?, ?, 1, 1, 0)
@@ -148,26 +152,56 @@ def copies(service: DocumentedService, command: str) -> None:
     assert "Copied and compared" in service.mintscope(shlex.join(words))
 
 
+def rotates(service: DocumentedService, command: str) -> None:
+    service.mintscope(_words(command))
+    assert len(list((service.folder / "backups").glob("mintscope-*"))) == 1
+
+
+def verifies(service: DocumentedService, command: str) -> None:
+    printed = service.mintscope(_replaced(command, {"FOLDER": _backup(service)}))
+    assert re.search(r"isSound +True", printed)
+
+
 def restores(service: DocumentedService, command: str) -> None:
-    backup = service.folder / "backup-of-today"
-    if not backup.exists():
-        service.mintscope("backup backup-of-today")
+    places = {"FOLDER": _backup(service), "backup-of-today": _backup(service)}
+    (service.folder / "secrets").mkdir(exist_ok=True)
+    shutil.rmtree(service.folder / "restored", ignore_errors=True)  # of a test before
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINTSCOPE_DATA_DIR", str(service.folder / "restored"))
-        service.mintscope(_words(command))
+        service.mintscope(_replaced(command, places | {"DIR": "secrets"}))
     assert (service.folder / "restored" / MONEY_FILE).stat().st_size > 0
 
 
+def _backup(service: DocumentedService) -> str:
+    folder = service.folder / "backup-to-restore"
+    if not folder.exists():
+        service.mintscope(f"backup {folder}")
+    return str(folder)
+
+
 def buys(service: DocumentedService, command: str) -> None:
-    treasury = str(GENESIS.treasury.pubkey())
-    places = {
+    printed = service.mintscope(_replaced(command, _places_of_a_purchase(service)))
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, printed.strip())
+
+
+def _places_of_a_purchase(service: DocumentedService) -> dict[str, str]:
+    return {
         "https://api.example": service.url,
         "https://your-node.example": service.rpc_url,
         USDC: str(GENESIS.mint),
-        "SELLERS_WALLET": treasury,
+        "SELLERS_WALLET": str(GENESIS.treasury.pubkey()),
     }
-    printed = service.mintscope(_replaced(command, places))
-    assert is_well_formed(CredentialKind.CREDIT_TOKEN, printed.strip())
+
+
+def finds_a_payment(service: DocumentedService, command: str) -> None:
+    """Find a payment by its token, then by its signature, as the command is written."""
+    token = service.mintscope(_replaced(BUY, _places_of_a_purchase(service))).strip()
+    by_token = json.loads(service.mintscope(f"payments find {token[-8:]} --json"))
+    (payment,) = by_token["found"]
+    printed = service.mintscope(_replaced(command, {"SIGNATURE": payment["signature"]}))
+    assert "landed" in payment["chain"]
+    assert "credits_issued" in printed
+    assert "To the customer:" in printed
 
 
 def serves_tools(service: DocumentedService, command: str) -> None:
@@ -317,6 +351,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope devchain --to-file ": writes_blocks,
     "mintscope demo": runs_in_the_demo,
     "mintscope buy --url ": buys,
+    "mintscope payments find ": finds_a_payment,
     "mintscope mcp ": serves_tools,
     "mintscope search ": reads,
     "mintscope watch ": reads,
@@ -339,6 +374,8 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope ": runs,
     "make ": runs_in_make,
     "mintscope backup ": backs_up,
+    "mintscope backup --to ": rotates,
+    "mintscope backup verify ": verifies,
     "mintscope restore ": restores,
     "mintscope copy ": copies,
     **{f"{word} ": runs_in_a_shell for word in BY_SHELL},

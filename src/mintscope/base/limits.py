@@ -5,7 +5,7 @@ No *window_s* seconds, wherever they begin, hold more than *count* admitted requ
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Network
 from math import ceil
 from typing import Final, Protocol, runtime_checkable
@@ -49,6 +49,11 @@ def site_key(client: str) -> str:
     if not client.endswith(f"/{IPV6_PREFIX}"):
         return client
     return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
+
+
+def of_a_site(limit: Limit) -> Limit:
+    """Return the limit of an IPv6 /48: as much as SITE_SHARES clients have."""
+    return replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
 
 
 class Limiter(Protocol):
@@ -110,6 +115,13 @@ class MemoryLimits:
         if made.limit != limit:
             raise ValueError(f"window {name!r}: expected its limit {made.limit}, got {limit}")
         return made
+
+    def change(self, limit: Limit) -> None:
+        """Admit by *limit* from now on in the windows of its name; what was counted counts."""
+        for changed in (limit, of_a_site(limit)):
+            for window in self._windows.values():
+                if window.limit.name == changed.name:
+                    window.limit = changed
 
 
 class MovingWindow:

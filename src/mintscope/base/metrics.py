@@ -57,6 +57,13 @@ ALPENGLOW: Final = SetGauge(
 )
 INGEST_SLOT: Final = SetGauge("mintscope_ingest_slot", "Newest slot in the log")
 INGEST_LAG_S: Final = SetGauge("mintscope_ingest_lag_s", "Age of the newest slot that is stored")
+BUILD_INFO: Final = Gauge(
+    "mintscope_build_info", "1 for the build that runs", ["version", "commit"]
+)
+BACKUP_AGE_S: Final = SetGauge(
+    "mintscope_backup_age_s",
+    "Seconds since the last backup, or since the installation began if there was none",
+)
 SOL_RATE_AGE_S: Final = SetGauge(
     "mintscope_sol_rate_age_s",
     "Seconds without a trade of SOL against a dollar, as of the newest slot",

@@ -17,7 +17,7 @@ from support.scenes.postgres import dsn_in
 from support.scenes.stores import PEPPER
 
 OLD, NEW, THIRD = "0" * 32, "1" * 32, "2" * 32
-FRESH: Final = Beside(where="here", has_pepper=False, is_new=False, version="0.1.0")
+FRESH: Final = Beside(where="here", has_pepper=False, is_new=False, version="0.1.0", commit="")
 MEANT: Final = FRESH._replace(is_new=True)
 Open = Callable[[Path, str], Database]
 

@@ -1,5 +1,6 @@
 """Commands never migrate: a store that waits for its upgrade is left as it is, and none is lost."""
 
+import json
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import Final
 import pytest
 from typer.testing import CliRunner, Result
 
+from mintscope import __version__
 from mintscope.base.errors import NeedsUpgrade
 from mintscope.edges.storage.postgres import migrating
 from mintscope.edges.storage.postgres.migrating import Migration
+from mintscope.edges.storage.postgres.processes.locks import SessionLock
+from mintscope.edges.storage.postgres.processes.replicas import SHARE
+from mintscope.edges.storage.postgres.processes.session import session
 from mintscope.edges.storage.sqlite import connection
 from mintscope.shell.cli.app import app
 from mintscope.shell.config.load import load
@@ -52,7 +57,7 @@ def environment(
         settings["MINTSCOPE_STORE"] = url_in(tmp_path)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    expect_own_stores(load(None).config)
+    expect_own_stores(load(None).config, writes=True)
     known, older = connection.migrations, migrating.migrations
     monkeypatch.setattr(
         connection, "migrations", lambda kind: [*known(kind), (NUMBER, NAME, SCRIPT)]
@@ -119,3 +124,97 @@ def test_a_new_store_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert waiting_migrations(config) == []
     assert migrations(config, is_done=False) != []
     assert not (tmp_path / "none").exists()
+
+
+def test_a_check_measures_the_upgrade_and_leaves_the_store(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    before = waiting()
+    result = run(environment, "upgrade", "--check", "--json")
+    told = json.loads(result.stdout)
+
+    assert result.exit_code == 0, result.output
+    assert told["migrations"] == before
+    steps = {f"{each['store']} {each['migration']}": each["tookS"] for each in told["steps"]}
+    assert steps.keys() == set(before)
+    assert min(steps.values()) >= 0
+    assert told["whyNotMeasured"] is None
+    assert [each["version"] for each in told["writtenBy"]] == [__version__]
+    assert told["backup"] is None
+    assert waiting() == before
+    assert not list(tmp_path.rglob(".mintscope-upgrade-*"))
+    shown = run(environment, "upgrade", "--check").output
+    for said in ("to run ", "as measured on a copy", "none is noted", "written by  mintscope"):
+        assert said in shown, shown
+
+
+def test_a_check_measures_what_a_migration_takes(
+    environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slower migration takes longer, on both engines."""
+    is_sqlite = "MINTSCOPE_STORE" not in environment
+    slow = (
+        "CREATE TABLE slow AS WITH RECURSIVE n (i) AS"
+        " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT i FROM n"
+        if is_sqlite
+        else "SELECT pg_sleep(0.2)"
+    )
+    known, older = connection.migrations, migrating.migrations
+    monkeypatch.setattr(
+        connection, "migrations", lambda kind: [*known(kind), (NUMBER + 1, "9002_slow.sql", slow)]
+    )
+    monkeypatch.setattr(
+        migrating,
+        "migrations",
+        lambda kind: [*older(kind), Migration(NUMBER + 1, "9002_slow.sql", slow)],
+    )
+    told = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
+    times = {each["migration"]: each["tookS"] for each in told["steps"] if each["store"] == "money"}
+
+    assert times["9002_slow.sql"] > times[NAME]
+    if is_sqlite:
+        assert told["bytesNeeded"] > 300_000
+        assert told["bytesFree"] > 0
+
+
+def test_an_upgrade_wants_a_backup_of_the_last_day(
+    environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = run(environment, "upgrade")
+    assert refused.exit_code == 1
+    assert "expected a backup of the last day" in refused.output
+    assert waiting() != []
+    with monkeypatch.context() as older:  # the version that runs takes the backup
+        known, known_there = connection.migrations, migrating.migrations
+        older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
+        older.setattr(migrating, "migrations", lambda kind: known_there(kind)[:-1])
+        taken = run(environment, "backup", "--to", str(tmp_path / "kept"))
+        assert taken.exit_code == 0, taken.output
+    done = run(environment, "upgrade")
+
+    assert done.exit_code == 0, done.output
+    assert waiting() == []
+    assert f"ran money {NAME}" in done.output
+    with monkeypatch.context() as older:  # which refuses the newer store, and names the backup
+        known, known_there = connection.migrations, migrating.migrations
+        older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
+        older.setattr(migrating, "migrations", lambda kind: known_there(kind)[:-1])
+        downgraded = run(environment, "credits", "list")
+    assert downgraded.exit_code == 1
+    (made,) = (tmp_path / "kept").glob("mintscope-*")
+    assert f"restore the backup that mintscope {__version__} took: {made}" in downgraded.output
+
+
+def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(
+    environment: Mapping[str, str],
+) -> None:
+    if "MINTSCOPE_STORE" not in environment:
+        return  # there the copy of a running service is measured
+    with session(environment["MINTSCOPE_STORE"]) as connected:
+        connected.execute(SHARE, (SessionLock.SERVING,))
+        told = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
+        shown = run(environment, "upgrade", "--check").output
+
+    assert told["steps"] == []
+    assert "the service runs" in told["whyNotMeasured"]
+    assert "not measured" in shown

@@ -475,3 +475,99 @@ def test_the_least_retention_allowed_is_enough_to_load_a_mint() -> None:
             Timeframe.H1: 1 * 86_400,
         }
     )
+
+
+SECRETS_IN_FILES = {
+    "store": "postgresql://mintscope:3f8a9c1d7e5b2046@db.example.org/mintscope",
+    "redis": "redis://:3f8a9c1d7e5b2046@db.example.org:6379/0",
+    "chain.rpc_url": URL,
+    "chain.second_rpc_url": URL,
+    "chain.rpc_headers": "Authorization: Bearer 7d1c\nX-Key: 9f3e",
+    "geyser.urls": f"{URL}\n{URL}/2",
+    "geyser.x_tokens": "a1b2c3\nd4e5f6",
+    "credits.pepper": PEPPER,
+    "mail.password": "of a mailbox",
+    "payments.price_feed_url": URL,
+    "credits.roots": f"{1_700_000_000}:{sha256(b'a root').hexdigest()}",
+}
+
+
+def text_of(value: object) -> str:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case dict():
+            return "\n".join(f"{name}: {text_of(each)}" for name, each in value.items())
+        case tuple():
+            return "\n".join(map(text_of, value))
+        case _:
+            return str(value)
+
+
+def test_every_secret_may_stand_in_a_file_of_its_own() -> None:
+    """The fee payer's key had its file before, and it is read where it is used."""
+    keys = [each for _, _, group in settings() for each in group]
+    secrets = {each.key for each in keys if "Secret" in str(each.field.annotation)}
+
+    assert SECRETS_IN_FILES.keys() == secrets - {"payments.fee_payer_key"}
+
+
+@pytest.mark.parametrize("key", SECRETS_IN_FILES)
+@pytest.mark.parametrize("place", ["environment", "toml"])
+def test_a_secret_is_read_from_its_file(
+    key: str, place: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = folder / "secret"
+    secret.write_text(f"{SECRETS_IN_FILES[key]}\n")
+    secret.chmod(0o400)
+    section, _, name = key.rpartition(".")
+    if place == "toml":  # which is no secret then, and may be open
+        head = f"[{section}]\n" if section else ""
+        (folder / "mintscope.toml").write_text(f'{head}{name}_file = "{secret}"\n')
+        (folder / "mintscope.toml").chmod(0o644)
+    else:
+        monkeypatch.setenv(f"MINTSCOPE_{key.replace('.', '__').upper()}_FILE", str(secret))
+    loaded = load()
+    (setting,) = [each for _, _, group in settings() for each in group if each.key == key]
+
+    assert text_of(setting.value(loaded.config)) == SECRETS_IN_FILES[key]
+    assert loaded.origins[key] is Origin.SECRET_FILE
+    printed = CliRunner().invoke(app, []).output
+    assert f"{key}_file" in printed
+    for line in SECRETS_IN_FILES[key].splitlines():
+        assert line not in printed
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        (None, 0o600, "credits.pepper_file: {path} cannot be read: No such file or directory"),
+        ("", 0o600, "credits.pepper_file: expected a secret in {path}; it is empty or too long"),
+        (PEPPER, 0o644, "closed to other users"),
+        ("0" * 64, 0o600, "credits.pepper: expected a secret of your own"),
+        ("zz", 0o600, "expected hexadecimal digits"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_refused(
+    content: str | None, mode: int, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = folder / "secret"
+    if content is not None:
+        secret.write_text(content)
+        secret.chmod(mode)
+    monkeypatch.setenv("MINTSCOPE_CREDITS__PEPPER_FILE", str(secret))
+
+    (problem,) = problems()
+    assert said.format(path=secret) in problem
+    assert not content or content not in problem
+
+
+def test_a_secret_and_its_file_are_one_too_many(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "secret").write_text(PEPPER)
+    (folder / "secret").chmod(0o600)
+    monkeypatch.setenv("MINTSCOPE_CREDITS__PEPPER", PEPPER)
+    monkeypatch.setenv("MINTSCOPE_CREDITS__PEPPER_FILE", str(folder / "secret"))
+
+    assert problems() == ("credits.pepper: expected it or credits.pepper_file; both are set",)

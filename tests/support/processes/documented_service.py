@@ -127,6 +127,18 @@ def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[D
 
 
 @contextmanager
+def chain_with_a_wallet(folder: Path) -> Iterator[str]:
+    """Run a devchain; give the wallet id.json in *folder* money; yield the address."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with (
+        _started(folder, "devchain", "--port", str(port), *CHAIN) as chain,
+        _wallet(folder, chain, url),
+    ):
+        yield url
+
+
+@contextmanager
 def _before(
     rpc_url: str, patch: pytest.MonkeyPatch, *, is_troubled: bool
 ) -> Iterator[TroubledNode | None]:

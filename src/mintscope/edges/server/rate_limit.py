@@ -1,18 +1,18 @@
 """Rate limits of routes, and the headers that tell where they stand."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from mintscope.base.errors import RateLimited
 from mintscope.base.fair_queue import FairQueue
 from mintscope.base.limits import (
-    SITE_SHARES,
     Admitted,
     Denied,
     Limit,
     Limiter,
     LimitKey,
     Limits,
+    of_a_site,
     site_key,
 )
 from mintscope.edges.server.client_address import ClientAddresses
@@ -58,10 +58,9 @@ class AddressLimit:
     def __init__(
         self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, turns: FairQueue
     ) -> None:
-        wide = replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
         # Apart from accounts: strangers cannot crowd those out of memory.
         self._client = RateLimit(limits.limiter(limit, window=f"{limit.name}, by address"))
-        self._site = RateLimit(limits.limiter(wide, window=f"{limit.name}, by site"))
+        self._site = RateLimit(limits.limiter(of_a_site(limit), window=f"{limit.name}, by site"))
         self._addresses = addresses
         self._turns = turns
 

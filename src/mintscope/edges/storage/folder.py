@@ -69,17 +69,23 @@ def _is_locked(file: IO[str]) -> bool:
     return True
 
 
-def load_pepper(path: Path, *, signs: bool = True) -> bytes:
-    """Return the pepper kept at *path*, made now if there is no such file.
+def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> bytes:
+    """Return the pepper kept at *path*, made now if there is no such file and it *may_make* one.
 
     It must be backed up apart from the database: without it every issued
     credential is void.
 
     signs     quotes and receipts derive from it: no root has taken its place
+    may_make  nothing was hashed with another one yet
     Raises    UnusablePepper for a file that holds something else, that other users may read, or
               whose content others can guess if it *signs*
     """
     if not path.exists():
+        if not may_make:
+            raise UnusablePepper(
+                f"expected the pepper of these credentials at {path}; there is none: copy it from"
+                " a backup, or from the machine that the store was moved from"
+            )
         _make_pepper(path)
     try:
         pepper = bytes.fromhex(path.read_text().strip())

@@ -7,7 +7,9 @@ another, beside files that know better was emptied or exchanged: whatever was so
 from typing import Final, NamedTuple
 
 from mintscope.base.errors import UnusableStore
+from mintscope.base.primitives import UnixMs
 from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.provenance import note_writer
 
 SHOWN: Final = 8  # digits of a name
 NAMED: Final = {
@@ -45,12 +47,16 @@ class Beside(NamedTuple):
     has_pepper   a pepper is kept in the data folder: something was kept before
     is_new       an operator says that a store that was emptied or exchanged is meant
     version      of this mintscope
+    commit       of this mintscope, "" if it cannot be told; None: it only reads, and notes nothing
+    now          Unix milliseconds
     """
 
     where: str
     has_pepper: bool
     is_new: bool
     version: str
+    commit: str | None = None
+    now: UnixMs = UnixMs(0)
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
@@ -81,8 +87,10 @@ def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str
             )
         with market.transaction():
             market.execute(RENAME["market"], (of_money,))
-    for database, kind in ((money, "money"), (market, "market")):
-        _note_version(database, kind, beside.version)
+    if beside.commit is not None:
+        for database, kind in ((money, "money"), (market, "market")):
+            _note_version(database, kind, beside.version)
+        note_writer(money, beside.version, beside.commit, beside.now)
     return name
 
 

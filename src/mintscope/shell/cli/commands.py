@@ -65,6 +65,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "sales": Command(
         "sales", "Look at sales, resume them, and settle payments that a restore lost."
     ),
+    "payments": Command("payments", "Find out what came of a payment, for a customer who asks."),
     "applications": Command("accounts.applications", "Review applications for access."),
     "users": Command("accounts.users", "List accounts, and remove one."),
     "admin": Command(
@@ -78,17 +79,24 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "indicators",
         "Print price, indicators, pressure and candle counts of a token's swaps as JSON.",
     ),
-    "backup": Command("copies", "Copy the installation, which may be running, into a new folder."),
+    "backup": Command(
+        "storage.backup",
+        "Copy the installation, which may be running; see that a copy can be restored.",
+    ),
     "restore": Command(
-        "copies", "Copy a backup into an installation that is empty and does not run."
+        "storage.copies", "Copy a backup into an installation that is empty and does not run."
     ),
     "copy": Command(
-        "copies",
+        "storage.copies",
         "Copy an installation that does not run to another engine, and compare every row.",
     ),
     "secrets": Command("secrets", "Let another secret sign."),
     "migrate": Command(
-        "copies", "Bring the store to the newest schema, as every process does at its start."
+        "storage.copies",
+        "Bring the store to the newest schema, as every process does at its start.",
+    ),
+    "upgrade": Command(
+        "storage.upgrade", "Upgrade the store to this version, or say what that takes."
     ),
     "config": Command(
         "config", "Print every setting with its value and its origin; secrets are masked."

@@ -12,7 +12,7 @@ import typer
 from annotated_types import Ge, Gt, Le
 from pydantic import SecretStr
 
-from mintscope.shell.cli.output import EXIT_BAD_INPUT
+from mintscope.shell.cli.output import EXIT_BAD_INPUT, AsJson, print_json
 from mintscope.shell.config.load import ConfigError, Loaded, Origin, Setting, load, settings
 
 VALUE_WIDTH_MAX: Final = 40
@@ -65,10 +65,14 @@ def config_command(
     config: ConfigFile = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference page.")] = False,
     toml: Annotated[bool, typer.Option("--toml", help="Print a file to start from.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print every setting with its value and its origin; secrets are masked."""
-    if markdown and toml:
-        raise typer.BadParameter("expected one of --markdown and --toml; was both")
+    if markdown + toml + as_json > 1:
+        raise typer.BadParameter("expected one of --markdown, --toml and --json; was more")
+    if as_json:
+        print_json(list(facts_in_force(configured(config))))
+        return
     if markdown:
         lines = markdown_page()
     elif toml:
@@ -92,6 +96,14 @@ def in_force(loaded: Loaded) -> Iterator[str]:
         yield f"{key:{key_width}}  {value:{value_width}}  {origin}"
 
 
+def facts_in_force(loaded: Loaded) -> Iterator[dict[str, str]]:
+    """Yield the same for programs; values as TOML writes them, secrets masked."""
+    for _, _, group in settings():
+        for setting in group:
+            value = shown(setting.value(loaded.config))
+            yield {"key": setting.key, "value": value, "origin": _origin(setting, loaded)}
+
+
 def _origin(setting: Setting, loaded: Loaded) -> str:
     match loaded.origins[setting.key]:
         case Origin.DEFAULT:
@@ -100,6 +112,8 @@ def _origin(setting: Setting, loaded: Loaded) -> str:
             return str(loaded.file)
         case Origin.ENVIRONMENT:
             return setting.variable
+        case Origin.SECRET_FILE:
+            return f"{setting.key}_file"
 
 
 def markdown_page() -> Iterator[str]:

@@ -9,7 +9,7 @@ import typer
 from mintscope.base.credentials import CredentialKind, make_credit_token
 from mintscope.core.credits.ledger import AccountLine, KindLine
 from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.output import AsJson, moment, print_rows, visible
+from mintscope.shell.cli.output import AsJson, moment, print_json, print_rows, visible
 from mintscope.shell.cli.stores import with_money
 from mintscope.shell.wiring.stores import Money
 
@@ -43,6 +43,8 @@ def issue(
     note: Annotated[
         str, typer.Option(metavar="TEXT", help="Who it is for; shown by `list` and `show`.")
     ] = "",
+    *,
+    as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Issue a credit token.  It is printed once and cannot be shown again.
@@ -60,7 +62,10 @@ def issue(
     token = make_credit_token(token_bytes(CredentialKind.CREDIT_TOKEN.entropy_bytes))
     wanted = count or credit_count or 0
     with_money(config, lambda money: money.ledger.issue(token, wanted, note))
-    print(token)
+    if as_json:
+        print_json({"token": token, "credits": wanted, "note": note})
+    else:
+        print(token)
     typer.echo("Shown once: keep it like a password.", err=True)
 
 
@@ -80,6 +85,8 @@ def show(
     hint: Annotated[
         str, typer.Argument(metavar="HINT", help="The last characters of the token, up to eight.")
     ],
+    *,
+    as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Show what changed the balance of the credit tokens that end in HINT."""
@@ -91,6 +98,9 @@ def show(
     accounts = with_money(config, read)
     if not accounts:
         raise typer.BadParameter("no credit token ends in it", param_hint="HINT")
+    if as_json:
+        print_json([_shown(account, lines) for account, lines in accounts])
+        return
     for account, lines in accounts:
         print(f"...{account.hint}  {account.balance} credits left  {visible(account.note)}")
         for line in lines:
@@ -98,3 +108,22 @@ def show(
                 f"  {line.kind:8}  {line.delta:>+12}"
                 f"  {moment(line.first_at)} to {moment(line.last_at)}"
             )
+
+
+def _shown(account: AccountLine, lines: Sequence[KindLine]) -> dict[str, object]:
+    return {
+        "token": f"...{account.hint}",
+        "issued": moment(account.issued_at),
+        "credits": account.credit_count,
+        "left": account.balance,
+        "note": account.note,
+        "changes": [
+            {
+                "kind": line.kind,
+                "credits": line.delta,
+                "first": moment(line.first_at),
+                "last": moment(line.last_at),
+            }
+            for line in lines
+        ],
+    }

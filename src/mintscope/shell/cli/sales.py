@@ -15,7 +15,7 @@ from mintscope.core.payments.books.orphans import Acknowledgement
 from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.cli.output import AsJson, moment, print_rows, stop
+from mintscope.shell.cli.output import AsJson, moment, print_json, print_rows, stop
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_money
 from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.wiring.payments import budget_of, open_adopter
@@ -54,7 +54,7 @@ app.add_typer(sales_commands, name="sales")
 
 
 @sales_commands.command("status")
-def sales_status(config: ConfigFile = None) -> None:
+def sales_status(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """Print whether sales are open, and how many payments are pending."""
     payments = configured(config).config.payments
 
@@ -64,6 +64,9 @@ def sales_status(config: ConfigFile = None) -> None:
         return await _state(money, payments), count, len(orphans)
 
     state, count, orphan_count = with_money(config, read)
+    if as_json:
+        print_json({"state": state, "pendingPayments": count, "orphans": orphan_count})
+        return
     print(state)
     print(f"{count} payments pending")
     if orphan_count:

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from mintscope.shell.config import sections, values
+from mintscope.shell.config.backup import BackupConfig
 from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.lists import ListsConfig
@@ -40,10 +41,14 @@ class Config(BaseSettings):
     """A PostgreSQL (15 or newer) that holds market, credits, payments and accounts, as
     `postgresql://user:password@host:5432/database`; needs the extra `postgres`. Unset: two SQLite
     files in data_dir. A password of fewer than 12 characters, or 6 different ones, is refused."""
+    store_file: values.File = None
+    """The file that holds store instead."""
     redis: values.RedisUrl = None
     """A Redis or Valkey in which api processes count rate limits together, as
     `redis://:password@host:6379/0`, or `rediss://` for TLS; needs the extra `redis`. Unset: in
     the PostgreSQL of `store`, else each api process counts alone."""
+    redis_file: values.File = None
+    """The file that holds redis instead."""
     replicas_max: int = Field(default=1, ge=1, le=1_000)
     """How many api processes there may be. While the store of limits is away, each admits the limit
     divided by this, and at least 1."""
@@ -64,6 +69,7 @@ class Config(BaseSettings):
     mcp: McpConfig = McpConfig()
     web: sections.WebConfig = sections.WebConfig()
     mail: sections.MailConfig = sections.MailConfig()
+    backup: BackupConfig = BackupConfig()
     log: sections.LogConfig = sections.LogConfig()
     metrics: sections.MetricsConfig = sections.MetricsConfig()
 

@@ -23,6 +23,12 @@ from mintscope.shell.config.config import DELIMITER, PREFIX, Config
 from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.config.secrecy import OpenSecret, expect_closed, guessable, kept_secret
+from mintscope.shell.config.secret_files import (
+    UnusableSecretFile,
+    read_secret,
+    secret_files,
+    with_secrets,
+)
 from mintscope.shell.config.sections import ApiConfig, ChainConfig, Section
 from mintscope.shell.config.values import is_loopback
 
@@ -46,6 +52,7 @@ class Origin(StrEnum):
     DEFAULT = "default"
     FILE = "file"
     ENVIRONMENT = "environment"
+    SECRET_FILE = "file of a secret"  # noqa: S105 - no password
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +143,41 @@ def load(path: Path | None = None) -> Loaded:
     table = {} if file is None else _read(file)
     known = {setting.key: setting for _, _, group in settings() for setting in group}
     problems = _unknown_variables(environ, known)
+    origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
     try:
         config = Config(**table)
+        secrets, unread = _secrets(config, known, origins)
+        problems += unread
+        if secrets:
+            config = Config(**with_secrets(table, secrets))
+            origins |= dict.fromkeys(secrets, Origin.SECRET_FILE)
     except ValidationError as error:
         problems += [_problem(details, file, environ, known) for details in error.errors()]
     else:
         problems += _contradictions(config)
         problems += guessable(config)
-    origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
     if file is not None and not problems:
         problems += _open_file(file, (key for key in kept_secret(config) if origins[key] == "file"))
     if problems:
         raise ConfigError(sorted(set(problems)))
     return Loaded(config=config, file=file, origins=origins)
+
+
+def _secrets(
+    config: Config, known: Mapping[str, Setting], origins: Mapping[str, Origin]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the secrets that files of their own hold, by key, and what is wrong with the files."""
+    secrets: dict[str, str] = {}
+    problems = []
+    for key, path in secret_files(known, lambda each: known[each].value(config)):
+        if origins[key] is not Origin.DEFAULT:
+            problems.append(f"{key}: expected it or {key}_file; both are set")
+            continue
+        try:
+            secrets[key] = read_secret(path)
+        except UnusableSecretFile as error:
+            problems.append(f"{key}_file: {error}")
+    return secrets, problems
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:

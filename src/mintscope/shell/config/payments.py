@@ -52,6 +52,8 @@ class PaymentsConfig(Section):
     """The pinned price of one whole token, in USD."""
     price_feed_url: values.OptionalUrl = None
     """A feed that answers as Pyth's Hermes does: /v2/updates/price/latest of one price id."""
+    price_feed_url_file: values.File = None
+    """The file that holds price_feed_url instead."""
     also_usdc: bool = False
     """Whether USDC is taken beside the payment token, at 1 USD by definition: what a client pays
     with is its choice. The treasury's token account for USDC must exist."""

@@ -21,10 +21,16 @@ class ChainConfig(Section):
     """A JSON-RPC node, a gRPC stream that it repairs (see geyser), or block files."""
     rpc_url: values.Url = SecretStr("http://127.0.0.1:8899")
     """The node. May hold the provider's key, so only its host is ever shown."""
+    rpc_url_file: values.File = None
+    """The file that holds rpc_url instead."""
     second_rpc_url: values.OptionalUrl = None
     """Another node, for what the first does not give."""
+    second_rpc_url_file: values.File = None
+    """The file that holds second_rpc_url instead."""
     rpc_headers: values.Headers = {}
     """Headers for the provider. In the environment: `Name: value, Name: value`."""
+    rpc_headers_file: values.File = None
+    """The file that holds rpc_headers instead, one `Name: value` a line."""
     files: values.Paths = ()
     """Block files, read in this order: getBlock JSON lines, plain or gzip."""
     start: values.Start = "latest"
@@ -130,10 +136,14 @@ class CreditsConfig(Section):
     least 64 hexadecimal digits. Unset: kept in the file `pepper` of data_dir, made at first use.
     BACK IT UP: without it all of them are void. One that stands in a document, repeats, counts or
     spells a text is refused, unless a root signs in its place: `openssl rand -hex 32` makes one."""
+    pepper_file: values.File = None
+    """The file that holds pepper instead; one in data_dir is found without it."""
     roots: values.Roots = ()
     """What quotes and receipts derive from in the pepper's place, as `mintscope secrets rotate
     --print` prints it: each signs from its time on, and the ones before it count for ten minutes
     more. Beside those in the file `roots` of data_dir."""
+    roots_file: values.File = None
+    """The file that holds roots instead, one a line; one in data_dir is found without it."""
 
 
 class AccountsConfig(Section):
@@ -216,6 +226,8 @@ class MailConfig(Section):
     """User name for signing in; empty: no sign-in."""
     password: values.OptionalSecret = None
     """Password for signing in."""
+    password_file: values.File = None
+    """The file that holds password instead."""
     sender: values.Sender = "mintscope@localhost"
     """The sender address, as `no-reply@example.org`."""
     timeout_s: float = Field(default=20.0, gt=0, le=50, allow_inf_nan=False)

@@ -1,8 +1,9 @@
 """`mintscope api`: the process that answers clients."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from socket import socket
 from typing import Final, TypeAlias
 
@@ -11,7 +12,7 @@ from uvicorn import Server
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limit, Limits
+from mintscope.base.limits import Limit, Limits, MemoryLimits
 from mintscope.base.pace import Pace
 from mintscope.base.time import DAY_S
 from mintscope.core.checkout.merchant import Merchant
@@ -51,7 +52,9 @@ from mintscope.shell.wiring.mcp.serving import McpService
 from mintscope.shell.wiring.payments import Measured, Sales, open_sales
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
+from mintscope.shell.wiring.processes.log_lines import set_level
 from mintscope.shell.wiring.processes.operating import operating
+from mintscope.shell.wiring.processes.reloading import Apply, Reread, reloading
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import (
     Pages,
@@ -60,6 +63,7 @@ from mintscope.shell.wiring.site import (
     resource_origin,
     write_open_refusal,
 )
+from mintscope.shell.wiring.storage.backups import watch
 from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.limits import open_limits
 from mintscope.shell.wiring.stores import Money, open_market, open_money
@@ -67,32 +71,44 @@ from mintscope.shell.wiring.stores import Money, open_market, open_money
 Ready: TypeAlias = Callable[[str, int], None]
 
 GAP_SHOWN_S: Final = DAY_S
+LIMIT_SETTINGS: Final = [
+    f"api.{kind}_limit_{part}"
+    for kind in ("rate", "health", "other", "rotation")
+    for part in ("requests", "window_s")
+]
 
 
-async def run_api(
+async def run_api(  # noqa: PLR0913 - one argument for each part
     config: Config,
     ready: Ready,
     siblings: Siblings,
     listener_fd: int | None,
     *,
     is_new: bool = False,
+    reread: Reread | None = None,
 ) -> None:
     """Serve clients until a signal comes; *ready* is called once they can connect.
 
     siblings      the processes beside this one
     listener_fd   a socket that listens already; None: make one
     is_new        a store that was emptied, or is another installation's, is meant
+    reread        reads the configuration again, at a SIGHUP
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
     with held(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
-        expect_own_stores(config, is_new=is_new)
+        expect_own_stores(config, is_new=is_new, writes=True)
         listener = bind(config.api) if listener_fd is None else socket(fileno=listener_fd)
         async with AsyncExitStack() as stack:
-            await _serve(config, listener, ready, siblings, stack)
+            await _serve(config, listener, ready, siblings, stack, reread)
 
 
-async def _serve(
-    config: Config, listener: socket, ready: Ready, siblings: Siblings, stack: AsyncExitStack
+async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
+    config: Config,
+    listener: socket,
+    ready: Ready,
+    siblings: Siblings,
+    stack: AsyncExitStack,
+    reread: Reread | None,
 ) -> None:
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
@@ -109,6 +125,7 @@ async def _serve(
     sold_at = resource_origin(config.api.origin, host, port)
     lists, loaded = await enter(listing(config.lists, market.lists, follower, clock, sold_at))
     checks.append(loaded)
+    await enter(running(partial(watch, config, clock), "backups"))
     accounts = await enter(_accounts(config, money, reader, origins[0], limits, clock))
     api = create_api(
         config,
@@ -134,6 +151,7 @@ async def _serve(
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, by_address, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
+    stack.enter_context(reloading(config, reread, _applied(limits), ours=_is_ours))
     await enter(keeping_memory_small())
     ready(host, port)
     await create_server(config.api, app, clock, api.express, draining).serve(sockets=[listener])
@@ -219,16 +237,17 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     merchant, accounts, series, lists, streams   None: nothing is for sale, there are none
     """
     api = config.api
+    public, health, other, rotation = limits_of(api)
     return create_app(
         reports=reports,
         ledger=ledger,
         checks=checks,
         limits=AddressLimits(limits, ClientAddresses(api.trusted_proxies)),
         clock=clock,
-        public_limit=_limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
-        health_limit=_limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
-        other_limit=other_limit(api),
-        rotation_limit=_limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
+        public_limit=public,
+        health_limit=health,
+        other_limit=other,
+        rotation_limit=rotation,
         trial=_trial(config),
         freshness=Freshness(
             degraded_after_s=api.degraded_after_s,
@@ -262,6 +281,37 @@ def _identity(config: Config, merchant: Merchant | None) -> Identity:
         contact=config.api.contact,
         has_pages=config.web.enabled,
     )
+
+
+def limits_of(api: ApiConfig) -> Sequence[Limit]:
+    """Return the limits of /v1, of health, of what has none of its own, and of rotations."""
+    return (
+        _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
+        _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
+        other_limit(api),
+        _limit(ROTATIONS, api.rotation_limit_requests, api.rotation_limit_window_s),
+    )
+
+
+def _is_ours(key: str) -> bool:
+    """Say whether the setting *key* means something to an api process."""
+    return not key.startswith(("geyser.", "backup."))
+
+
+def _applied(limits: Limits) -> Mapping[str, Apply]:
+    """Return what takes over a setting while the process runs.
+
+    Limits that api processes share are the same in all of them, so they wait for a restart.
+    """
+    applied: dict[str, Apply] = {"log.level": lambda config: set_level(config.log.level)}
+    if isinstance(limits, MemoryLimits):
+
+        def change(config: Config) -> None:
+            for limit in limits_of(config.api):
+                limits.change(limit)
+
+        applied |= dict.fromkeys(LIMIT_SETTINGS, change)
+    return applied
 
 
 def other_limit(api: ApiConfig) -> Limit:

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Final
 
 import structlog
 
@@ -33,6 +34,8 @@ from mintscope.shell.wiring.kernels import load_ingest_kernels, telling_what_is_
 from mintscope.shell.wiring.maintenance import run_until_signalled, running, serving_metrics
 from mintscope.shell.wiring.processes.backoff import Backoff
 from mintscope.shell.wiring.processes.holding import held
+from mintscope.shell.wiring.processes.log_lines import set_level
+from mintscope.shell.wiring.processes.reloading import Apply, Reread, reloading
 from mintscope.shell.wiring.sources.asked import reading_what_is_asked
 from mintscope.shell.wiring.sources.endpoint import asked_beside, following
 from mintscope.shell.wiring.storage.identity import expect_own_stores
@@ -43,19 +46,37 @@ __all__ = ["WrongChain", "run_ingest"]
 
 log = structlog.get_logger()
 
+OURS: Final = {"", "chain", "geyser", "dex", "market", "log", "metrics"}
+APPLIED: Final[Mapping[str, Apply]] = {"log.level": lambda config: set_level(config.log.level)}
 
-async def run_ingest(config: Config, progress: Progress, *, is_new: bool = False) -> None:
+
+async def run_ingest(
+    config: Config,
+    progress: Progress,
+    *,
+    is_new: bool = False,
+    reread: Reread | None = None,
+) -> None:
     """Follow the chain into the store until the source ends or a signal comes.
 
     progress  called with (slots read, slots to read) while history is read
     is_new    a store that was emptied, or is another installation's, is meant
+    reread    reads the configuration again, at a SIGHUP
     Raises    FolderInUse, UnusableStore, and what the source says an operator must look at
     """
     clock, metrics = SystemClock(), config.metrics
     with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
         with telling_what_is_compiled():
             load_ingest_kernels()
-        await run_until_signalled(_run(config, progress, clock, is_new=is_new))
+        work = _run(config, progress, clock, is_new=is_new)
+        with reloading(config, reread, APPLIED, ours=_is_ours):
+            await run_until_signalled(work)
+
+
+def _is_ours(key: str) -> bool:
+    """Say whether the setting *key* means something to ingest."""
+    section, _, _ = key.rpartition(".")
+    return section in OURS
 
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
@@ -64,7 +85,7 @@ async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool
     while True:
         start_s = clock.monotonic_s()
         try:
-            expect_own_stores(config, is_new=is_new)
+            expect_own_stores(config, is_new=is_new, writes=True)
             await _run_once(config, progress, clock)
         except StoreUnavailable as trouble:
             wait_s = backoff.after(clock.monotonic_s() - start_s)

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from mintscope.base.metrics import TASK_FAILURES, serve_metrics
+from mintscope import __version__
+from mintscope.base.metrics import BUILD_INFO, TASK_FAILURES, serve_metrics
 from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
 from mintscope.shell.config.sections import MetricsConfig
 from mintscope.shell.wiring.processes.backoff import Backoff
+from mintscope.shell.wiring.processes.build import commit
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -21,6 +23,7 @@ log = structlog.get_logger()
 
 def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager[object]:
     """Serve the metrics of this process on *port*, if they are enabled.  Raises OSError."""
+    BUILD_INFO.labels(__version__, commit() or "unknown").set(1)
     return serve_metrics(metrics.host, port) if metrics.enabled else nullcontext()
 
 

@@ -25,11 +25,18 @@ PAGES: Final = 512
 BUSY_MS: Final = 10_000
 
 
-def copy_files(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
+def copy_files(
+    source: Path,
+    target: Path,
+    progress: Callable[[str, int], None],
+    *,
+    has_secrets: bool = True,
+) -> None:
     """Copy the files of *source*, which may be in use, into *target*, which must have none.
 
-    progress   called with (file, pages)
-    Raises     CannotCopy, UnusableStore where a copy is not whole
+    progress      called with (file, pages)
+    has_secrets   copy pepper and roots, too
+    Raises        CannotCopy, UnusableStore if a copy is not whole
     """
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in (*FILES, *SECRETS):
@@ -39,12 +46,20 @@ def copy_files(source: Path, target: Path, progress: Callable[[str, int], None])
         raise CannotCopy(f"expected {MONEY_FILE} in {source}; it is not there")
     for name in FILES:
         if (source / name).exists():
-            _copy_file(source / name, target / name, progress)
+            copy_file(source / name, target / name, progress)
+    if has_secrets:
+        copy_secrets(source, target)
+
+
+def copy_secrets(source: Path, target: Path) -> None:
+    """Copy pepper and roots of *source* into the folder *target*, in the place of what is there."""
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in SECRETS:
         if (source / name).exists():
-            copied = target / name
-            copied.touch(mode=0o600)
-            shutil.copyfile(source / name, copied)
+            draft = target / f"{name}.copied"
+            draft.touch(mode=0o600)
+            shutil.copyfile(source / name, draft)
+            draft.replace(target / name)
 
 
 def expect_whole(path: Path) -> None:
@@ -61,7 +76,8 @@ def expect_whole(path: Path) -> None:
         raise UnusableStore(f"expected a whole database at {path}: {broken or found}")
 
 
-def _copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
+def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
+    """Copy one file, which may be in use, into *target*.  Raises UnusableStore."""
     target.touch(mode=0o600)
     read, written = apsw.Connection(str(source)), apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)

@@ -19,6 +19,7 @@ from mintscope.edges.storage.postgres.connection import (
     PostgresDatabase,
     WriteLock,
 )
+from mintscope.edges.storage.provenance import usable_backup
 from mintscope.edges.storage.upgrading import telling
 
 CREATE: Final = """
@@ -34,6 +35,7 @@ KINDS: Final = ("money", "market", "limits")
 VERSION_MIN: Final = 150_000  # 15.0, as the server counts
 # One statement of a migration may change every row of a large table.
 MIGRATION_MS: Final = 6 * 3_600_000
+REHEARSAL_LOCK_MS: Final = 500
 MIGRATING: Final = 4  # beside the locks of those that write
 TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), ?::integer)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), ?::integer)"
@@ -176,6 +178,27 @@ def waits_for(dsn: str) -> list[str]:
         return [f"{kind} {each.name}" for kind in kinds for each in missing(database, kind)]
 
 
+def rehearse(dsn: str) -> list[tuple[str, str, float]]:
+    """Run what the database waits for and undo it; return (kind, name, seconds) of each.
+
+    Nothing else may use the database meanwhile: tables are locked.  Raises DatabaseError
+    """
+    ran: list[tuple[str, str, float]] = []
+    patient = PostgresDatabase(dsn, statement_ms=MIGRATION_MS, lock_ms=REHEARSAL_LOCK_MS)
+    with closing(patient), suppress(_Undone), patient.transaction():
+        for kind in KINDS:
+            for each in missing(patient, kind):
+                began_s = time.monotonic()
+                patient.script(each.script)
+                ran.append((kind, each.name, time.monotonic() - began_s))
+        raise _Undone
+    return ran
+
+
+class _Undone(Exception):
+    """A rehearsal is over."""
+
+
 def is_new(database: PostgresDatabase) -> bool:
     """Say whether *database* has none of our tables."""
     return database.execute("SELECT to_regclass('migration') IS NULL").get is True
@@ -209,4 +232,9 @@ def _needed(database: PostgresDatabase, kind: str) -> str:
         version = database.execute(f"SELECT version FROM {table}").get  # noqa: S608 - of the two
         if version is not None:
             newest = f"mintscope {version} or newer"
-    return f"it needs {newest}, this is {__version__}"
+    needed = f"it needs {newest}, this is {__version__}"
+    if not database.execute("SELECT to_regclass('backup_taken') IS NOT NULL").get:
+        return needed
+    known = migrations("money")[-1].number
+    backup = usable_backup(lambda sql, last: database.execute(sql, (last,)).fetchone(), known)
+    return f"{needed}: install that one, or {backup}"

@@ -1,7 +1,7 @@
 """The openers of this engine: each yields ports of the core over one database."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from mintscope.edges.storage.database import (
 )
 from mintscope.edges.storage.folder import load_pepper
 from mintscope.edges.storage.group_commit import PATIENCE_S
+from mintscope.edges.storage.identity import IS_USED
 from mintscope.edges.storage.market import Market
 from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.postgres.connection import PostgresDatabase, WriteLock
@@ -159,7 +160,9 @@ class _MoneyTables:
         self._pepper_file = pepper_file
 
     def kept_pepper(self, *, signs: bool) -> bytes:
-        return load_pepper(self._pepper_file, signs=signs)
+        with closing(PostgresDatabase(self._dsn)) as db:
+            may_make = not db.execute(IS_USED).get
+        return load_pepper(self._pepper_file, signs=signs, may_make=may_make)
 
     def ledger(self, pepper: bytes, clock: Clock) -> PostgresCreditLedger:
         return PostgresCreditLedger(self._dsn, pepper=pepper, clock=clock)

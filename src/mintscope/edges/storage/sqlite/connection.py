@@ -1,5 +1,6 @@
 """Opening a database file, migrating its schema, delimiting a transaction.  apsw only."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import apsw
 
 from mintscope import __version__
 from mintscope.base.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
+from mintscope.edges.storage.provenance import usable_backup
 from mintscope.edges.storage.sqlite import old_states
 from mintscope.edges.storage.upgrading import telling
 
@@ -196,6 +198,22 @@ def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
     return [name for _, name, _ in lacking]
 
 
+def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
+    """Run the migrations that the file waits for; yield the name of each, and the seconds it took.
+
+    Logs nothing: the file is a copy, for a rehearsal.
+    """
+    with closing(apsw.Connection(str(path))) as db:
+        _configure(db, read_only=False, sizes=SIZES.get(kind, USUAL_SIZES))
+        if _missing(db, kind, path):
+            old_states.offer(db)
+        while open_ := _missing(db, kind, path):
+            began_s = time.monotonic()
+            with transaction(db):
+                _run(db, kind, open_[0])
+            yield open_[0][1], time.monotonic() - began_s
+
+
 def waits_for(path: Path, kind: str) -> list[str]:
     """Return the names of the migrations that the file waits for; of a new one, none.
 
@@ -241,6 +259,10 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
     return [migration for migration in known if migration[0] not in seen]
 
 
+def _newest(kind: str) -> int:
+    return migrations(kind)[-1][0]
+
+
 def _needed(db: apsw.Connection, kind: str) -> str:
     """Return, in words, which mintscope a file that is too new needs."""
     table = {"money": "installation", "market": "market_installation"}.get(kind, "")
@@ -249,4 +271,8 @@ def _needed(db: apsw.Connection, kind: str) -> str:
         version = db.execute(f"SELECT version FROM {table}").get  # noqa: S608 - one of the two above
         if version is not None:
             newest = f"mintscope {version} or newer"
-    return f"it needs {newest}, this is {__version__}"
+    needed = f"it needs {newest}, this is {__version__}"
+    if not db.table_exists(None, "backup_taken"):
+        return needed
+    backup = usable_backup(lambda sql, last: db.execute(sql, (last,)).fetchone(), _newest(kind))
+    return f"{needed}: install that one, or {backup}"

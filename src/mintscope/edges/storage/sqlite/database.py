@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import apsw
 
@@ -59,6 +59,15 @@ class SqliteDatabase:
         self._db.set_busy_timeout(busy_timeout_ms)
         if not may_write:
             self._db.execute("PRAGMA query_only = ON")
+
+    @classmethod
+    def as_it_is(cls, path: Path) -> Self:
+        """Return a connection that reads the file at *path* and migrates nothing."""
+        found = cls.__new__(cls)
+        with told():
+            found.connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        found._db = found.connection  # noqa: SLF001 - of this class
+        return found
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
         """Run one statement."""

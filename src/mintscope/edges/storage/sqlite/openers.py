@@ -1,7 +1,7 @@
 """The openers of this engine: each yields ports of the core, opened at first use, over one file."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from mintscope.edges.storage.folder import (
     WEBHOOKS_FILE,
     load_pepper,
 )
+from mintscope.edges.storage.identity import IS_USED
 from mintscope.edges.storage.market import Market
 from mintscope.edges.storage.money import Money
 from mintscope.edges.storage.sql.accounts.connections import AccountConnections
@@ -88,7 +89,10 @@ class _MoneyFile:
         self._path = path
 
     def kept_pepper(self, *, signs: bool) -> bytes:
-        return load_pepper(self._path.with_name(PEPPER_FILE), signs=signs)
+        path = self._path.with_name(PEPPER_FILE)
+        with closing(SqliteDatabase(self._path, "money")) as db:
+            may_make = not db.execute(IS_USED).get
+        return load_pepper(path, signs=signs, may_make=may_make)
 
     def ledger(self, pepper: bytes, clock: Clock) -> SqliteCreditLedger:
         return SqliteCreditLedger(self._path, pepper=pepper, clock=clock)

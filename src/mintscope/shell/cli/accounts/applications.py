@@ -19,7 +19,14 @@ from mintscope.core.accounts.keys.scope import (
 )
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.output import AsJson, moment, print_rows, refusing, visible
+from mintscope.shell.cli.output import (
+    AsJson,
+    moment,
+    print_json,
+    print_rows,
+    refusing,
+    visible,
+)
 from mintscope.shell.cli.stores import with_reviews
 
 ALL: Final = "all"
@@ -62,11 +69,15 @@ def list_applications(
 
 
 @application_commands.command()
-def show(number: Number, config: ConfigFile = None) -> None:
+def show(number: Number, *, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """Show everything about an application."""
     application = with_reviews(config, lambda reviews: reviews.application(SignupId(number)))
     if application is None:
         raise typer.BadParameter("there is no application with it", param_hint="NUMBER")
+    if as_json:
+        facts = {_key(name): text for name, text in _facts(application)}
+        print_json(facts | {"motivation": application.form.motivation})
+        return
     for name, text in _facts(application):
         print(f"{name:13}  {'-' if text is None else visible(text)}")
     print("\nmotivation")
@@ -150,6 +161,12 @@ async def _all(reviews: Reviews, state: ApplicationState | None) -> list[Applica
         found += page
         page = await reviews.applications(state, after=page[-1].signup_id, limit=PAGE_LENGTH)
     return found
+
+
+def _key(name: str) -> str:
+    """Return *name* in camelCase."""
+    first, *rest = name.replace("e-mail", "email").split()
+    return first + "".join(map(str.capitalize, rest))
 
 
 def _facts(application: Application) -> list[tuple[str, str | None]]:

@@ -5,6 +5,7 @@ import gzip
 import socket
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -114,6 +115,11 @@ def devchain(
     """Serve a simulated Solana over JSON-RPC, or write its blocks to a file."""
     if blocks is not None and to_file is None:
         raise typer.BadParameter("expected --to-file with it", param_hint="--blocks")
+    if grpc_port is not None and find_spec("grpc") is None:
+        raise typer.BadParameter(
+            "expected the extra geyser: install requirements/geyser.txt of mintscope's sources",
+            param_hint="--grpc-port",
+        )
     clock = SystemClock()
     listener = None if to_file is not None else _listen(host, port)
     chain = Devchain(

@@ -9,6 +9,7 @@ import uvloop
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.running import IsNew, ending_in_words, start_logging
 from mintscope.shell.config.config import Config
+from mintscope.shell.config.load import load
 from mintscope.shell.wiring.api import run_api
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import in_url
@@ -36,10 +37,19 @@ def api(
     settings = of_worker(configured(config).config, worker)
     start_logging(settings.log)
     # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     with ending_in_words():
-        uvloop.run(run_api(settings, _tell_address, siblings, listener, is_new=is_new))
+        uvloop.run(
+            run_api(
+                settings,
+                _tell_address,
+                siblings,
+                listener,
+                is_new=is_new,
+                reread=lambda: of_worker(load(config).config, worker),
+            )
+        )
 
 
 def of_worker(settings: Config, worker: int) -> Config:

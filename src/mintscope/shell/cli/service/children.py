@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
@@ -81,10 +81,13 @@ class Children:
         self._command = command
         self._children: list[_Child] = []
         self._stopping = threading.Event()
+        self._hung_up = threading.Event()
+        self._on_hang_up: Callable[[], Sequence[str]] = lambda: ()
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, lambda *_: self._hung_up.set())
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -117,6 +120,13 @@ class Children:
         self._children.append(child)
         self._run(child)
 
+    def on_hang_up(self, reload: Callable[[], Sequence[str]]) -> None:
+        """Call *reload* at each SIGHUP, which the children then get, too.
+
+        reload    returns the names of those that are to be started again instead
+        """
+        self._on_hang_up = reload
+
     @property
     def stopping(self) -> bool:
         """Whether SIGINT or SIGTERM has come."""
@@ -129,6 +139,9 @@ class Children:
         """
         end_s = time.monotonic() + seconds
         while not self._stopping.wait(min(POLL_S, max(0.0, end_s - time.monotonic()))):
+            if self._hung_up.is_set():
+                self._hung_up.clear()
+                self._hang_up(self._on_hang_up())
             for child in self._children:
                 self._look_at(child)
             if time.monotonic() >= end_s:
@@ -152,6 +165,13 @@ class Children:
         os.set_blocking(child.process.stdin.fileno(), False)
         child.started_s, child.start_again_s = time.monotonic(), float("inf")
         self._tell()
+
+    def _hang_up(self, begun_again: Sequence[str]) -> None:
+        """Tell every child to read its settings again, or end it so that it is started again."""
+        for child in self._children:
+            if child.process is not None:
+                is_ended = child.name in begun_again
+                child.process.send_signal(signal.SIGTERM if is_ended else signal.SIGHUP)
 
     def _look_at(self, child: _Child) -> None:
         """Note that *child* has ended, or start it again when it is time."""

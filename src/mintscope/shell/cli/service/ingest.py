@@ -1,5 +1,6 @@
 """`mintscope ingest`: the process that reads the chain."""
 
+import signal
 from typing import Final, Self
 
 import typer
@@ -9,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.running import IsNew, ending_in_words, start_logging
+from mintscope.shell.config.load import load
 from mintscope.shell.wiring.ingest import run_ingest
 
 LINE_EVERY_PERCENT: Final = 20
@@ -21,8 +23,10 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     """Read the chain and write the market; one process per installation."""
     settings = configured(config).config
     start_logging(settings.log)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is listened to
     with ending_in_words(), CommandHistory() as history:
-        uvloop.run(run_ingest(settings, history, is_new=is_new))
+        reread = lambda: load(config).config  # noqa: E731 - of one line
+        uvloop.run(run_ingest(settings, history, is_new=is_new, reread=reread))
 
 
 class CommandHistory:

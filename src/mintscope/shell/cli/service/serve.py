@@ -1,16 +1,24 @@
 """`mintscope serve`: ingest and api side by side, each started again when it ends."""
 
 import socket
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final
 
 import typer
 
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import STOP_TIMEOUT_S, Children, Role
 from mintscope.shell.cli.service.running import EXIT_FAILED, IsNew, ending_in_words, start_logging
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.load import load
+from mintscope.shell.config.load import settings as settings_of_all
 from mintscope.shell.wiring.processes.holding import held
 from mintscope.shell.wiring.processes.listening import bind
+from mintscope.shell.wiring.processes.log_lines import set_level
+from mintscope.shell.wiring.processes.reloading import Apply, Reloading, Reread
+
+# Certificates and tokens of its stream: it begins again with them in a moment.
+OF_INGEST_ALONE: Final = "geyser."
 
 app = typer.Typer()
 
@@ -46,12 +54,29 @@ def serve(
                 pass
         # Clients that connect while the api is started again wait in this socket.
         with bind(settings.api) as listener, Children() as children:
+            children.on_hang_up(_reloads(settings, lambda: load(config).config))
             # Files come to an end; what was read from them is served on.
             children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
             for worker in range(1, workers + 1):
                 start_api(children, listener, options, worker=worker)
             children.wait()
             listener.close()  # the last one to hold it is the api, which ends
+
+
+def _reloads(settings: Config, reread: Reread) -> Callable[[], Sequence[str]]:
+    """Return what a SIGHUP does here: it names the processes that are begun again for it."""
+    keys = [each.key for _, _, group in settings_of_all() for each in group]
+    applied: dict[str, Apply] = {
+        key: lambda _: None for key in keys if key.startswith(OF_INGEST_ALONE)
+    }
+    applied["log.level"] = lambda config: set_level(config.log.level)
+    own = Reloading(settings, reread, applied, ours=lambda key: key in applied)
+
+    def reload() -> Sequence[str]:
+        is_begun_again = any(key.startswith(OF_INGEST_ALONE) for key in own.again())
+        return ["ingest"] if is_begun_again else []
+
+    return reload
 
 
 def start_api(

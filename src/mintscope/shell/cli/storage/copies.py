@@ -1,4 +1,4 @@
-"""`mintscope copy`, `backup`, `restore` and `migrate`: moving in, and looking after it."""
+"""`mintscope copy`, `restore` and `migrate`: moving in, and moving on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,15 +10,21 @@ from rich.console import Console
 from rich.progress import Progress as Bar
 from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from mintscope.base.errors import UnusableStore
+from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.cli.output import print_rows, stop
+from mintscope.shell.cli.output import AsJson, print_json, print_rows, refusing, stop
+from mintscope.shell.config.secret_files import UnusableSecretFile, read_secret
 from mintscope.shell.wiring.storage import places
 from mintscope.shell.wiring.storage.migrations import migrations
 
 EXIT_NOT_DONE: Final = 1
 PEPPER: Final = (
     "Keep the pepper, too: it is configured outside. Without it every credit token is void."
+)
+FILE: Final = "file:"
+EXPOSED: Final = (
+    "The password can be seen by every user of this machine while this runs: put the address into a"
+    " file, and say file:PATH."
 )
 NEWER: Final = (
     "What happened after the copy was made is not in it: credits that were spent can be spent"
@@ -34,34 +40,32 @@ def copy_all(
     source: Annotated[
         str,
         typer.Option(
-            "--from", metavar="PLACE", help="Where it is: sqlite:FOLDER or postgresql://HOST/NAME."
+            "--from",
+            metavar="PLACE",
+            help=(
+                "Where it is: sqlite:FOLDER, postgresql://HOST/NAME, or file:PATH of a file that"
+                " holds such an address."
+            ),
         ),
     ],
     target: Annotated[
         str, typer.Option("--to", metavar="PLACE", help="An empty place of the same form.")
     ],
-) -> None:
-    """Copy an installation that does not run to another engine, and compare every row."""
-    with _in_words(), _telling() as told:
-        sums = places.copy_installation(source, target, told)
-    rows = [(name, each.rows, each.hash[:16]) for name, each in sums.items()]
-    print_rows(("table", "rows", "hash"), rows, as_json=False)
-    typer.echo("Copied and compared. The pepper is not in the database: see docs/scaling.md.")
-
-
-@app.command()
-def backup(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")],
     *,
-    config: ConfigFile = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Copy the installation, which may be running, into a new folder."""
-    loaded = configured(config).config
-    with _in_words(), _telling() as told:
-        places.back_up(loaded, folder, told)
-    typer.echo(f"{folder} holds a whole copy. Restore it by: mintscope restore {folder}")
-    if loaded.credits.pepper is not None:
-        typer.echo(PEPPER)
+    """Copy an installation that does not run to another engine, and compare every row.
+
+    A password in a PLACE can be seen by every user of the machine while the command runs; in a file
+    it cannot.
+    """
+    with in_words(), telling() as told:
+        sums = places.copy_installation(_place(source), _place(target), told)
+    rows = [(name, each.rows, each.hash[:16]) for name, each in sums.items()]
+    print_rows(("table", "rows", "hash"), rows, as_json=as_json)
+    if as_json:
+        return
+    typer.echo("Copied and compared. The pepper is not in the database: see docs/scaling.md.")
 
 
 @app.command()
@@ -70,11 +74,19 @@ def restore(
         Path, typer.Argument(metavar="FOLDER", help="As `mintscope backup` made it.")
     ],
     *,
+    secrets: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where `pepper` and `roots` are, if they are not in FOLDER: `backup.secrets_to`.",
+            show_default=False,
+        ),
+    ] = None,
     config: ConfigFile = None,
 ) -> None:
     """Copy a backup into an installation that is empty and does not run."""
-    with _in_words(), _telling() as told:
-        places.restore(configured(config).config, folder, told)
+    with in_words(), telling() as told:
+        places.restore(configured(config).config, folder, told, secrets=secrets)
     typer.echo(NEWER)
 
 
@@ -84,28 +96,44 @@ def migrate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
+    as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Bring the store to the newest schema, as every process does at its start."""
-    with _in_words():
-        ran = migrations(configured(config).config, is_done=not dry_run)
+    settings = configured(config).config
+    with in_words():
+        ran = migrations(settings, is_done=not dry_run)
+    if as_json:
+        print_json({"migrations": ran, "isDone": not dry_run})
+        return
     if not ran:
         typer.echo("Nothing to do: the schema is up to date.")
     for each in ran:
         typer.echo(f"{'would run' if dry_run else 'ran'} {each}")
 
 
+def _place(text: str) -> str:
+    if text.startswith(FILE):
+        with refusing("PLACE", UnusableSecretFile):
+            return read_secret(Path(text.removeprefix(FILE)).expanduser())
+    if places.has_password(text):
+        typer.echo(EXPOSED, err=True)
+    return text
+
+
 @contextmanager
-def _in_words() -> Iterator[None]:
+def in_words() -> Iterator[None]:
     """End the command with one message."""
     try:
         yield
     except (UnusableStore, OSError) as error:
         stop(f"mintscope: {error}", EXIT_NOT_DONE)
+    except ServiceUnavailable as error:
+        stop(f"mintscope: {error} {error.__cause__ or ''}".rstrip(), EXIT_NOT_DONE)
 
 
 @contextmanager
-def _telling() -> Iterator[places.Progress]:
+def telling() -> Iterator[places.Progress]:
     """Show what is copied on a terminal; a line a table elsewhere."""
     console, counts = Console(stderr=True), dict[str, int]()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -5,21 +5,24 @@ from contextlib import contextmanager
 from secrets import token_hex
 
 from mintscope import __version__
+from mintscope.base.clock import SystemClock
 from mintscope.base.errors import StoreUnavailable, UnusableStore
 from mintscope.edges.storage.database import Database, DatabaseAway, DatabaseError
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.edges.storage.identity import Beside, settle
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.processes.build import commit
 from mintscope.shell.wiring.storage.extras import extra
 
 NAME_BYTES = 16
 
 
-def expect_own_stores(config: Config, *, is_new: bool = False) -> str:
+def expect_own_stores(config: Config, *, is_new: bool = False, writes: bool = False) -> str:
     """Return the name of the installation; give it one at its first start.
 
     is_new    a store that was emptied, or is another installation's, is meant
+    writes    note which build this is, as those do that serve or ingest
     Raises    UnusableStore, StoreUnavailable
     """
     beside = Beside(
@@ -27,9 +30,11 @@ def expect_own_stores(config: Config, *, is_new: bool = False) -> str:
         has_pepper=config.credits.pepper is None and (config.data_dir / PEPPER_FILE).exists(),
         is_new=is_new,
         version=__version__,
+        commit=(commit() or "") if writes else None,
+        now=SystemClock().now(),
     )
     try:
-        with _opened(config, "money") as money, _opened(config, "market") as market:
+        with opened(config, "money") as money, opened(config, "market") as market:
             return settle(money, market, beside, token_hex(NAME_BYTES))
     except DatabaseAway as cause:
         raise StoreUnavailable(f"{beside.where} does not answer: {cause}") from cause
@@ -38,7 +43,8 @@ def expect_own_stores(config: Config, *, is_new: bool = False) -> str:
 
 
 @contextmanager
-def _opened(config: Config, kind: str) -> Iterator[Database]:
+def opened(config: Config, kind: str) -> Iterator[Database]:
+    """Open the tables of *kind*, money or market, for a moment.  Raises UnusableStore."""
     database: Database
     if config.store is None:
         try:

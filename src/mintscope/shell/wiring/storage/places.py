@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage import folder
-from mintscope.edges.storage.copying.backup import copy_files
+from mintscope.edges.storage.copying.backup import copy_files, copy_secrets
 from mintscope.edges.storage.copying.copier import Progress, Sum, copy
 from mintscope.edges.storage.copying.sqlite_side import SqliteSide
 from mintscope.edges.storage.copying.table import CannotCopy, Target
@@ -37,6 +37,11 @@ def named(place: str) -> str:
     return f"{parts.scheme}://{parts.hostname}:{parts.port or 5432}{parts.path}"
 
 
+def has_password(place: str) -> bool:
+    """Say whether *place* holds a password."""
+    return not place.startswith(SQLITE) and urlsplit(place).password is not None
+
+
 def copy_installation(source: str, target: str, progress: Progress) -> dict[str, Sum]:
     """Copy everything of the place *source*, while nothing runs on it, to *target*.
 
@@ -48,36 +53,37 @@ def copy_installation(source: str, target: str, progress: Progress) -> dict[str,
         return copy(read, written, named(source), progress)
 
 
-def back_up(config: Config, target: Path, progress: Progress) -> None:
-    """Copy the installation, which may run, into the new folder *target*."""
+def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bool = True) -> None:
+    """Copy the installation, which may run, into the new folder *target*.
+
+    has_secrets   pepper and roots are copied, too
+    """
     if config.store is None:
-        copy_files(config.data_dir, target, progress)
+        copy_files(config.data_dir, target, progress, has_secrets=has_secrets)
         return
     with ExitStack() as stack:
         read = stack.enter_context(_opened(place_of(config), is_new=False))
         written = stack.enter_context(_opened(f"{SQLITE}{target}", is_new=True))
         copy(read, written, named(place_of(config)), progress)
-    _keep_pepper(config.data_dir, target)
+    if has_secrets:
+        copy_secrets(config.data_dir, target)
 
 
-def restore(config: Config, source: Path, progress: Progress) -> None:
-    """Copy the folder *source* into the installation, which must be empty, while nothing runs."""
+def restore(
+    config: Config, source: Path, progress: Progress, *, secrets: Path | None = None
+) -> None:
+    """Copy the folder *source* into the installation, which must be empty, while nothing runs.
+
+    secrets   the folder of pepper and roots, if they are apart
+    """
     if config.store is None:
         with expecting_no_service(f"{SQLITE}{config.data_dir}"):
             copy_files(source, config.data_dir, progress)
-        return
-    copy_installation(f"{SQLITE}{source}", place_of(config), progress)
-    if config.credits.pepper is None:
-        _keep_pepper(source, config.data_dir)
-
-
-def _keep_pepper(source: Path, target: Path) -> None:
-    for name in (folder.PEPPER_FILE, folder.ROOTS_FILE):
-        kept = source / name
-        if kept.exists():
-            target.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (target / name).touch(mode=0o600)
-            (target / name).write_text(kept.read_text())
+    else:
+        copy_installation(f"{SQLITE}{source}", place_of(config), progress)
+    for each in (source, secrets):
+        if each is not None and config.credits.pepper is None:
+            copy_secrets(each, config.data_dir)
 
 
 @contextmanager

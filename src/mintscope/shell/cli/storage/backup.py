@@ -1,0 +1,150 @@
+"""`mintscope backup`: copy the installation, in rotation, and see that a copy can be restored."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from mintscope.base.clock import SystemClock
+from mintscope.shell.cli.config import ConfigFile, configured
+from mintscope.shell.cli.output import AsJson, print_json, stop
+from mintscope.shell.cli.storage.copies import EXIT_NOT_DONE, PEPPER, in_words, telling
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.storage import backups, places
+
+TAKE: Final = "take"
+
+
+class _TakesByDefault(TyperGroup):
+    """Runs `take` where no command is named: `mintscope backup FOLDER`.
+
+    Typed with Any where typer has types that it does not publish.
+    """
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in {*self.commands, "-h", "--help"}:
+            args = [TAKE, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer()
+backup_commands = typer.Typer(
+    cls=_TakesByDefault,
+    help="Copy the installation, which may be running; see that a copy can be restored.",
+)
+app.add_typer(backup_commands, name="backup")
+
+
+@backup_commands.command(TAKE)
+def take(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="FOLDER", help="A new folder.", show_default=False)
+    ] = None,
+    *,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="Make a new folder in DIR, and remove old ones; default: `backup.to`.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Copy the installation, which may be running, into a new folder: that is `mintscope backup`.
+
+    With DIR, or `backup.to`, in rotation: `backup.kept_max` and `backup.keep_days` say what stays.
+    """
+    loaded = configured(config).config
+    into = root or loaded.backup.to
+    if folder is not None and root is not None:
+        raise typer.BadParameter("expected FOLDER or --to; was both", param_hint="FOLDER")
+    if folder is None and into is None:
+        raise typer.BadParameter(
+            "expected FOLDER, --to DIR or the setting backup.to", param_hint="FOLDER"
+        )
+    with in_words(), telling() as told:
+        if folder is not None:
+            places.back_up(loaded, folder, told)
+            backups.note(loaded, str(folder.resolve()), SystemClock().now())
+            made, removed = folder, []
+        else:
+            assert into is not None
+            made = backups.take(loaded, into, told, SystemClock().now())
+            settings = loaded.backup
+            removed = [
+                str(each)
+                for each in backups.rotate(
+                    into, kept_max=settings.kept_max, keep_days=settings.keep_days
+                )
+            ]
+    if as_json:
+        print_json({"folder": str(made), "removed": removed})
+        return
+    typer.echo(f"{made} holds a whole copy. Restore it by: mintscope restore {made}")
+    if removed:
+        typer.echo(f"Removed {len(removed)} older ones.")
+    _say_where_secrets_are(loaded)
+
+
+@backup_commands.command("verify")
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="As `mintscope backup` made it.")
+    ],
+    *,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the copy is restored for the audit; it is removed again.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Restore a backup into a scratch folder, audit it, and say what it holds; exit 1 if unsound.
+
+    Nothing of the installation is read but its settings, and nothing is changed.
+    """
+    loaded = configured(config).config
+    with in_words():
+        found = asyncio.run(backups.verify(loaded, folder, scratch, SystemClock()))
+    facts = {
+        "folder": str(folder),
+        "isSound": not found.violations,
+        "slot": found.slot,
+        "creditTokens": found.credit_tokens,
+        "entries": found.entries,
+        "payments": found.payments,
+        "migrationsRun": found.migrations,
+        "tookS": found.took_s,
+        "violations": [f"{each.invariant}: {each.subject}" for each in found.violations],
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        for name, value in facts.items():
+            if name != "violations":
+                typer.echo(f"{name:14}  {value}")
+    if found.violations:
+        first = f"{found.violations[0].invariant}: {found.violations[0].subject}"
+        stop(
+            f"{len(found.violations)} contradictions, the first is {first}. Keep this backup, take"
+            " another one, and look at `mintscope sales status`",
+            EXIT_NOT_DONE,
+        )
+
+
+def _say_where_secrets_are(config: Config) -> None:
+    if config.credits.pepper is not None:
+        typer.echo(PEPPER)
+    elif config.backup.secrets_to is not None:
+        typer.echo(f"pepper and roots are in {config.backup.secrets_to}: restore with --secrets.")

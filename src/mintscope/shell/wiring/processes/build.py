@@ -1,0 +1,60 @@
+"""Which build of mintscope this is: the commit, if that can be told."""
+
+import re
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+SHOWN: Final = 12  # hexadecimal digits
+
+
+@cache
+def commit() -> str | None:
+    """Return the first 12 digits of the commit that was installed; None if nothing names it.
+
+    pip writes it down for an installation from a repository (PEP 610); a checkout has it in .git.
+    """
+    found = _installed() or _checked_out(Path(__file__).resolve())
+    return None if found is None else found[:SHOWN]
+
+
+def _installed() -> str | None:
+    try:
+        text = metadata.distribution("mintscope").read_text("direct_url.json")
+        told = msgspec.json.decode(text or "{}")
+        return _commit(str(told.get("vcs_info", {}).get("commit_id", "")))
+    except (metadata.PackageNotFoundError, msgspec.DecodeError, AttributeError):
+        return None
+
+
+def _checked_out(file: Path) -> str | None:
+    """Return what the checkout that *file* lies in is at."""
+    try:
+        git = next(each / ".git" for each in file.parents if (each / ".git").exists())
+        if git.is_file():  # of a worktree: it names its own folder
+            git = (git.parent / git.read_text().removeprefix("gitdir:").strip()).resolve()
+        head = (git / "HEAD").read_text().strip()
+        reference = head.removeprefix("ref:").strip()
+        if reference == head:
+            return _commit(head)
+        shared = git / "commondir"
+        folders = [git, (git / shared.read_text().strip()).resolve()] if shared.exists() else [git]
+        for folder in folders:
+            if (folder / reference).exists():
+                return _commit((folder / reference).read_text().strip())
+            packed = folder / "packed-refs"
+            lines = packed.read_text().splitlines() if packed.exists() else []
+            for line in lines:
+                if line.endswith(f" {reference}"):
+                    return _commit(line.partition(" ")[0])
+    except (OSError, StopIteration):
+        pass
+    return None
+
+
+def _commit(text: str) -> str | None:
+    return text if COMMIT.fullmatch(text) else None

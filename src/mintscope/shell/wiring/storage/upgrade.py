@@ -1,0 +1,146 @@
+"""What an upgrade of the store would do, how long it takes on this data, and what it needs."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from mintscope.base.errors import StoreUnavailable
+from mintscope.base.primitives import UnixMs
+from mintscope.edges.storage import provenance
+from mintscope.edges.storage.copying.backup import copy_file
+from mintscope.edges.storage.copying.table import CannotCopy
+from mintscope.edges.storage.database import Database, DatabaseError
+from mintscope.edges.storage.identity import VERSION
+from mintscope.edges.storage.provenance import TakenBackup, Writer
+from mintscope.edges.storage.sqlite.connection import run_each, waits_for
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.storage.extras import extra
+from mintscope.shell.wiring.storage.migrations import FILES, waiting_migrations
+from mintscope.shell.wiring.storage.places import expecting_no_service, place_of
+
+__all__ = ["Plan", "Step", "TakenBackup", "Writer", "plan"]
+
+WAL: Final = "-wal"
+
+
+class Step(NamedTuple):
+    """One migration, as it ran on a copy of this data."""
+
+    store: str
+    name: str
+    took_s: float
+
+
+class Plan(NamedTuple):
+    """What an upgrade would do.
+
+    waiting        the migrations, in their order; none: the store is of this version
+    writers        builds that have written the store, the oldest first; none is known of a store
+                   from before builds were noted
+    backup         the newest that was noted
+    steps          each migration as it was measured; empty if *why_not* says why it was not
+    bytes_needed   on the disk of the store, at the most; 0 if it was not measured
+    bytes_free     there; None: it is not on this machine
+    """
+
+    waiting: Sequence[str]
+    writers: Sequence[Writer]
+    backup: TakenBackup | None
+    steps: Sequence[Step]
+    why_not: str
+    bytes_needed: int
+    bytes_free: int | None
+
+
+def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) -> Plan:
+    """Return what an upgrade would do, and measure it on a copy; nothing of the store is changed.
+
+    measures  else the copy, and all that it tells, is left out
+    scratch   where the copy is made, None: in the folder of the store
+    Raises    UnusableStore, StoreUnavailable
+    """
+    waiting = waiting_migrations(config)
+    writers, backup = _known(config)
+    free = None if config.store is not None else _free(config.data_dir)
+    found = Plan(waiting, writers, backup, (), "", 0, free)
+    if not (waiting and measures):
+        return found
+    return _rehearsed_there(config, found) if config.store else _rehearsed(config, scratch, found)
+
+
+def _rehearsed(config: Config, scratch: Path | None, found: Plan) -> Plan:
+    """Migrate a copy of each file that waits, and time it."""
+    names = [
+        (kind, file) for kind, file in FILES.items() if waits_for(config.data_dir / file, kind)
+    ]
+    size = sum(_size(config.data_dir / file) for _, file in names)
+    where = scratch or config.data_dir
+    if _free(where) < 3 * size:
+        need = f"{3 * size:,} bytes are needed in {where}, {_free(where):,} are free: --scratch DIR"
+        return found._replace(why_not=f"there is no room for a copy: {need}")
+    steps: list[Step] = []
+    needed = 0
+    with TemporaryDirectory(prefix=".mintscope-upgrade-", dir=where) as folder:
+        for kind, file in names:
+            copied = Path(folder) / file
+            copy_file(config.data_dir / file, copied, lambda *_: None)
+            before = most = _size(copied)
+            for name, took_s in run_each(copied, kind):
+                steps.append(Step(kind, name, took_s))
+                most = max(most, _size(copied))
+            needed += most - before
+    return found._replace(steps=steps, bytes_needed=needed)
+
+
+def _rehearsed_there(config: Config, found: Plan) -> Plan:
+    """Run the migrations in a transaction that is undone, if no process of the service is there."""
+    with extra("postgres", "psycopg", "store"):
+        from mintscope.edges.storage.postgres import migrating  # noqa: PLC0415 - an extra
+    assert config.store is not None
+    try:
+        with expecting_no_service(place_of(config)):
+            ran = migrating.rehearse(config.store.get_secret_value())
+    except CannotCopy:
+        why = "the service runs, and a rehearsal locks its tables: stop it, or ask a restored copy"
+        return found._replace(why_not=why)
+    except DatabaseError as cause:
+        raise StoreUnavailable(f"the database refuses the rehearsal: {cause}") from cause
+    return found._replace(steps=[Step(*each) for each in ran])
+
+
+def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
+    """Return who has written the store, and its newest backup, as far as it can tell."""
+    with suppress(DatabaseError), _unmigrated(config) as money:
+        return provenance.writers(money), provenance.newest_backup(money)
+    with suppress(DatabaseError), _unmigrated(config) as money:  # from before builds were noted
+        version = money.execute(VERSION["money"]).get
+        return [] if version is None else [Writer(str(version), "", UnixMs(0))], None
+    return (), None
+
+
+@contextmanager
+def _unmigrated(config: Config) -> Iterator[Database]:
+    """Open the money as it is, for reading."""
+    if config.store is None:
+        with closing(SqliteDatabase.as_it_is(config.data_dir / FILES["money"])) as file:
+            yield file
+        return
+    with extra("postgres", "psycopg", "store"):
+        from mintscope.edges.storage.postgres.connection import PostgresDatabase  # noqa: PLC0415
+    with closing(PostgresDatabase(config.store.get_secret_value())) as database:
+        yield database
+
+
+def _free(folder: Path) -> int:
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(existing).free
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file of SQLite with its log."""
+    both = (path, path.with_name(path.name + WAL))
+    return sum(each.stat().st_size for each in both if each.exists())
