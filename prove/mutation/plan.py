@@ -28,6 +28,8 @@ ACCOUNTS: Final = (
 TAKEN_BACK: Final = ("edges/web/test_taking_back.py", "edges/web/test_account_pages.py")
 KEPT_ANSWERS: Final = ("edges/api/test_kept_answers.py", "spec/test_answers_given_again.py")
 INDICATORS: Final = ("core/market",)
+GUESSED: Final = ("core/secrets", "docs/test_example_secrets.py", "edges/storage/test_pepper.py")
+NAMES: Final = ("core/market/test_look_alikes.py", "contract/test_list_reader.py")
 # These take minutes, and notice little that the others do not.
 LEFT_OUT: Final = (
     "core/payments/test_crash_points.py",
@@ -55,6 +57,12 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     "core/accounts/": ACCOUNTS,
     "edges/api/kept_answers.py": KEPT_ANSWERS,
     "core/market/engine/": INDICATORS,
+    "core/secrets/": GUESSED,
+    "core/market/listing/names.py": NAMES,
+    "edges/api/data/cursor.py": ("edges/api/data/test_cursor.py",),
+    "edges/server/write_budget.py": ("spec/test_write_budget.py",),
+    "edges/storage/identity.py": ("edges/storage/test_identity.py",),
+    "edges/webhooks/receivers.py": ("edges/webhooks",),
 }
 
 

@@ -196,6 +196,13 @@ TAKING_BACK: Final = Recipe(
             ("edges/web/test_taking_back.py",),
         ),
         Mutant(
+            "an earlier cap is lost behind a hundred changes",
+            BACK,
+            "while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):",
+            "if page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):",
+            ("edges/web/test_taking_back.py",),
+        ),
+        Mutant(
             "webhooks go on to the thief",
             BACK,
             "rows.signals.update(signal.signal_id, webhook_url=None)",

@@ -129,9 +129,23 @@ LETTERS: Final = Recipe(
         Mutant(
             "anyone has any number written to an address",
             "core/accounts/mail/email.py",
-            "return await take_all([(window, key) for window in self._windows]) is None",
+            "return await take_all(self._counted(key, site)) is None",
             "return True",
             ("contract/test_outbox_batches.py",),
+        ),
+        Mutant(
+            "a site asks for links to any number of addresses",
+            "core/accounts/mail/email.py",
+            "return windows if site is None else [*windows, (self._of_site, site)]",
+            "return windows",
+            ("edges/accounts/test_guessing.py",),
+        ),
+        Mutant(
+            "links of addresses without an account are kept",
+            "edges/storage/sql/accounts/emails.py",
+            "self._db.execute(PURGE_STRANGERS, (now,))",
+            "pass",
+            ("contract/test_account_store.py",),
         ),
         Mutant(
             "a process hands over as many as there are",
@@ -163,6 +177,20 @@ ROWS: Final = Recipe(
             'await self.writes.spend(session.user.user_id, "page")',
             "pass",
             ("edges/web/test_key_limits.py",),
+        ),
+        Mutant(
+            "caps of keys are not counted",
+            "edges/api/holdings/credits.py",
+            "holder = await self.gate.authorize(request, Scope.TRADE_WRITE)",
+            "holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)",
+            ("spec/test_write_budget.py",),
+        ),
+        Mutant(
+            "credits are moved to and fro without end",
+            "edges/api/holdings/credits.py",
+            'await self.deposits.pass_through(request, f"user {holder.key.user_id}")',
+            "pass",
+            ("spec/test_account_credits.py",),
         ),
         Mutant(
             "one account uses up the changes of all",

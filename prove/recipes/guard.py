@@ -139,8 +139,10 @@ TRUTHS: Final = Recipe(
         "contract/test_debit_ledger.py",
         "contract/test_credits_of_users.py",
         "spec/test_pay_per_request.py",
+        "spec/test_paused_sales.py",
         "spec/test_list_tokens.py",
         "core/market/test_look_alikes.py",
+        "edges/web/token/test_look_alike_pages.py",
         "shell/cli/test_children.py",
     ),
     mutants=(
@@ -163,7 +165,7 @@ TRUTHS: Final = Recipe(
             "core/checkout/merchant.py",
             "if order.is_for_credits or self.is_closed():",
             "if order.is_for_credits:",
-            ("spec/test_pay_per_request.py",),
+            ("spec/test_paused_sales.py",),
         ),
         Mutant(
             "a token looks like itself",
@@ -171,6 +173,13 @@ TRUTHS: Final = Recipe(
             "is_larger = self._volume[top] > self._volume[rows]",
             "is_larger = self._volume[top] >= self._volume[rows]",
             ("spec/test_list_tokens.py",),
+        ),
+        Mutant(
+            "pages do not name what a token imitates",
+            "edges/web/token/pages.py",
+            "larger = None if self.line is None else self.line.look_alike_of",
+            "larger = None",
+            ("edges/web/token/test_look_alike_pages.py",),
         ),
         Mutant(
             "what is hidden in a name is not told",

@@ -184,6 +184,41 @@ BROKEN: Final = Recipe(
             'UNKEEP: Final = "SELECT name FROM kept_answer WHERE name = ? AND repeats = 0"',
             ("spec/test_answers_given_again.py",),
         ),
+        Mutant(
+            "a repetition whose client has left is given back",
+            "edges/storage/credit_ledger.py",
+            "elif isinstance(outcome, Debited) and not outcome.is_repeat:",
+            "elif isinstance(outcome, Debited):",
+            ("contract/test_debit_ledger.py",),
+        ),
+        Mutant(
+            "an answer that was made meanwhile is sent, and not the one that is kept",
+            "edges/api/x402.py",
+            "return msgspec.structs.replace(receipt, report=kept.report)",
+            "return receipt",
+            ("spec/test_answers_given_again.py",),
+        ),
+        Mutant(
+            "an answer that was given back is sold again",
+            "edges/api/x402.py",
+            "self._kept.forget(taken.once)",
+            "pass",
+            ("spec/test_answers_given_again.py",),
+        ),
+        Mutant(
+            "what a dead process took on PostgreSQL is given back without its name",
+            "edges/storage/postgres/money/credit_batches.py",
+            "return Reversal(account, -delta, key, None if key is None else month, once=once)",
+            "return Reversal(account, -delta, key, None if key is None else month)",
+            ("contract/test_debit_ledger.py",),
+        ),
+        Mutant(
+            "names of answers are kept for ever",
+            "edges/storage/sqlite/money/credit_book.py",
+            "self._db.execute(FORGET_KEPT, (at - KEPT_MS,))",
+            "pass",
+            ("contract/test_debit_ledger.py",),
+        ),
     ),
 )
 HOSTILE: Final = Recipe(

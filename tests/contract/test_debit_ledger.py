@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
@@ -129,6 +129,11 @@ class Scene:
         """Return how many minutes are under way, as the store has it."""
         with closing(self.database()) as db:
             return int(db.execute("SELECT count(*) FROM stream_minute").get)
+
+    def name_count(self) -> int:
+        """Return how many names of answers the store keeps."""
+        with closing(self.database()) as db:
+            return int(db.execute("SELECT count(*) FROM kept_answer").get)
 
     async def key(self, number: int, cap: int | None) -> KeyId:
         def made(rows: AccountRows) -> KeyId:
@@ -293,9 +298,8 @@ async def test_what_was_taken_can_be_given_back_in_part(scene: Scene) -> None:
     await scene.expect_sound()
 
 
-async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
-    account = await scene.ledger.issue(FIRST, 10, "")
-    key = await scene.key(1, 10)
+async def leave(scene: Scene, asked: Debit) -> None:
+    """Ask for a debit, and be gone before its outcome is known, once it is durable."""
     writing = vars(scene.ledger)["_writing"]
     debit = writing.debit
     loop = asyncio.get_running_loop()
@@ -306,10 +310,16 @@ async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
         return outcomes
 
     writing.debit = debit_and_lose
-    asking = asyncio.ensure_future(scene.ledger.debit(Debit(account, 6, key)))
+    asking = asyncio.ensure_future(scene.ledger.debit(asked))
     await asyncio.wait([asking])
     assert asking.cancelled()
     writing.debit = debit
+
+
+async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    key = await scene.key(1, 10)
+    await leave(scene, Debit(account, 6, key))
 
     assert isinstance(await scene.ledger.debit(Debit(account, 10, key)), Debited)
     await scene.expect_sound()
@@ -368,12 +378,78 @@ async def test_an_answer_with_a_name_is_paid_for_once_while_it_is_kept(scene: Sc
     assert isinstance(paid_again, Debited)
     assert not paid_again.is_repeat
     assert await scene.ledger.balance(account) == 2
+    await scene.ledger.give_back(paid_again, 3)  # this time it was not repeated
+    assert await scene.ledger.balance(account) == 5
     await scene.expect_sound()
 
 
+async def test_a_repetition_that_has_left_changes_nothing(scene: Scene) -> None:
+    """What it repeats was paid for by a request that was answered."""
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    assert isinstance(await scene.ledger.debit(named), Debited)
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+    await leave(scene, named)
+    await scene.ledger.expect_writable()
+    again = await scene.ledger.debit(named)
+
+    assert failures == []
+    assert isinstance(again, Debited)
+    assert (again.is_repeat, again.balance) == (True, 7)
+    await scene.expect_sound()
+
+
+async def test_debits_with_a_name_and_without_share_a_moment(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named, plain = Debit(account, 1, once="a name"), Debit(account, 1)
+    asked = (plain, named, plain, named)
+    outcomes = await asyncio.gather(*(scene.ledger.debit(each) for each in asked))
+
+    found = [each.is_repeat for each in outcomes if isinstance(each, Debited)]
+    assert found == [False, False, False, True]
+    assert await scene.ledger.balance(account) == 7
+    await scene.expect_sound()
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+async def test_an_answer_of_a_process_that_died_is_paid_for_once(
+    scene: Scene, *, is_repeated: bool
+) -> None:
+    """On PostgreSQL another process gives it back with its name, unless an answer has left."""
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    dead = scene.another()
+    await dead.debit(named)
+    await scene.kill(dead)
+    if is_repeated:
+        await scene.ledger.debit(named)
+    await scene.bury(scene.ledger)
+    again = await scene.ledger.debit(named)
+
+    assert isinstance(again, Debited)
+    assert again.is_repeat == (is_repeated or scene.engine == "sqlite")
+    assert again.balance == await scene.ledger.balance(account) == 7
+    await scene.expect_sound()
+
+
+async def test_a_name_is_forgotten_once_it_is_kept_no_longer(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    await scene.ledger.debit(Debit(account, 3, once="a name"))
+    counts = []
+    for _ in range(2):
+        scene.clock.advance(KEPT_MS)
+        await scene.bury(scene.ledger)
+        counts.append(scene.name_count())
+
+    assert counts == [1, 0]
+
+
 async def test_an_answer_that_could_not_be_paid_for_is_not_kept(scene: Scene) -> None:
-    account = await scene.ledger.issue(FIRST, 2, "")
+    account, key = await scene.ledger.issue(FIRST, 2, ""), await scene.key(1, 1)
     assert await scene.ledger.debit(Debit(account, 3, once="a name")) == TooFew(2)
+    capped = await scene.ledger.debit(Debit(account, 2, key, once="a name"))
+    assert capped == CapReached(month_of(NOW))
 
     bought = await scene.ledger.debit(Debit(account, 2, once="a name"))
 

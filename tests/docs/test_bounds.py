@@ -8,8 +8,10 @@ from typing import Any, Final
 from mintscope.base.limits import IPV6_PREFIX, IPV6_SITE_PREFIX, KEYS_MAX, SITE_SHARES
 from mintscope.core.accounts.holdings import account_credits
 from mintscope.core.accounts.keys.api_key import ADDRESSES_MAX, KEYS_PER_USER_MAX
+from mintscope.core.accounts.mail.email import OF_SITE
 from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX
 from mintscope.edges.api.app import OTHER, PROBES
+from mintscope.edges.api.kept_answers import KEPT_BYTES_MAX
 from mintscope.edges.api.v1 import mint_of, order_of
 from mintscope.edges.follow.follower import LOADS_AT_ONCE
 from mintscope.edges.maintenance import passwords
@@ -59,6 +61,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     ),
     "payments that budgets of MCP clients remember": (budget.PAYMENTS_MAX,),
     "different budgets of MCP clients": (2 * budget.SHARES_MAX,),
+    "answers kept for the same `Idempotency-Key`": (KEPT_BYTES_MAX,),
     "requests that wait for the ledger": (group_commit.WAITING_MAX,),
     "mints that are loaded at once": (LOADS_AT_ONCE,),
     "mints in memory": (MarketConfig().live_mints_max,),
@@ -76,6 +79,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "payments that fail before they are sent, in a minute": (
         PaymentsConfig().failed_trials_per_minute_max,
     ),
+    "links to set a new password that an address asks for in an hour": (OF_SITE.count,),
     "e-mails that an api process hands over in an hour": (MailConfig().per_hour_max,),
     "webhooks that wait, of an alert rule": (SignalsConfig().webhooks_waiting_max,),
 }

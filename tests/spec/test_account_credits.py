@@ -100,6 +100,23 @@ async def test_what_is_drawn_is_on_a_new_credit_token(service: Service, key: str
     assert (await account(service, key))["balance"] == 0
 
 
+async def test_so_many_deposits_an_hour(service: Service, key: str) -> None:
+    """Each of a single credit leaves three rows, and a withdrawal gives all credits back."""
+    token = await service.issue(100)
+    statuses = []
+    for _ in range(61):
+        moved = await post(service, key, DEPOSIT, {"creditToken": token, "credits": 1})
+        statuses.append(moved.status_code)
+        service.clock.advance(1_000)
+
+    assert statuses == [200] * 60 + [429]
+    assert 3_500 <= int(moved.headers["retry-after"]) <= 3_600
+    assert await service.left(token) == 40
+    service.clock.advance(3_600_000)
+    assert (await post(service, key, DEPOSIT, {"creditToken": token})).status_code == 200
+    assert (await account(service, key))["balance"] == 100
+
+
 async def test_the_same_request_with_the_same_key_moves_once(service: Service, key: str) -> None:
     token = await service.issue(10)
     body = {"creditToken": token, "credits": 4}

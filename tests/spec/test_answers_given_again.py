@@ -107,6 +107,24 @@ async def test_after_ten_minutes_it_costs_a_credit_again(shop: Service, server: 
     assert await shop.left(token) == 8
 
 
+async def test_one_that_costs_a_credit_again_is_made_again(shop: Service, server: Served) -> None:
+    """It is kept from before its debit: the store, which was slow, forgets its name no earlier."""
+    token = await shop.issue(10)
+    async with server.connection() as client:
+        async with standing_still(shop) as store:
+            await client.send(written("report", token, key=KEY))
+            await store.until_taken()
+            shop.clock.advance(1_000)
+        first = await client.answer()
+    shop.reports.body = CHANGED
+    shop.clock.advance(10 * MINUTE_MS - 999)
+
+    _, body = await answered(server, "report", token)
+    assert CHANGED in body
+    assert CHANGED not in first[2]
+    assert await shop.left(token) == 8
+
+
 async def test_it_is_given_again_though_it_could_not_be_made_now(
     shop: Service, server: Served
 ) -> None:
@@ -163,6 +181,29 @@ async def test_many_at_once_take_one_credit(shop: Service, server: Served, route
     assert await shop.left(token) == 9
 
 
+async def test_one_made_meanwhile_gives_way_to_the_one_that_was_paid_for(
+    shop: Service, server: Served
+) -> None:
+    token = await shop.issue(10)
+    asked = written("report", token, key=KEY)
+    async with server.connection() as first, server.connection() as second:
+        async with standing_still(shop) as store:
+            await first.send(asked)
+            await store.until_taken()
+            shop.reports.body = CHANGED
+            reads = shop.reports.reads
+            await second.send(asked)
+            while shop.reports.reads == reads:  # noqa: ASYNC110 - nothing tells it
+                await asyncio.sleep(0.001)
+        answers = [await each.answer() for each in (first, second)]
+
+    bodies = [body.partition(b',"meta":')[0] for _, _, body in answers]
+    assert bodies[0] == bodies[1]
+    assert CHANGED not in bodies[0]
+    assert ["idempotent-replayed" in headers for _, headers, _ in answers] == [False, True]
+    assert await shop.left(token) == 9
+
+
 @pytest.mark.parametrize("route", ROUTES)
 async def test_another_replica_takes_no_second_credit(
     tmp_path: Path, shop: Service, server: Served, route: str
@@ -181,6 +222,28 @@ async def test_another_replica_takes_no_second_credit(
     assert headers["idempotent-replayed"] == "true"
 
 
+async def test_what_a_replica_read_again_is_given_for_no_other_credit(
+    tmp_path: Path, shop: Service, server: Served
+) -> None:
+    """It is read once for nothing, and not sold later: it was read nine minutes after a credit."""
+    token = await shop.issue(10)
+    await answered(server, "report", token)
+    shop.clock.advance(9 * MINUTE_MS)
+    async with (
+        running_service(tmp_path, clock=shop.clock) as replica,
+        served(replica.app, Bounds(pause_s=0.0), clock=shop.clock) as other,
+    ):
+        first = await answered(other, "report", token)
+        replica.reports.body = CHANGED
+        assert (await answered(other, "report", token))[1] == first[1]
+        shop.clock.advance(2 * MINUTE_MS)
+        headers, body = await answered(other, "report", token)
+        assert await replica.left(token) == 8
+
+    assert "idempotent-replayed" not in headers
+    assert CHANGED in body
+
+
 async def test_what_was_given_back_is_taken_again(shop: Service, server: Served) -> None:
     token = await shop.issue(10)
     async with server.connection() as client, standing_still(shop) as store:
@@ -193,7 +256,10 @@ async def test_what_was_given_back_is_taken_again(shop: Service, server: Served)
     await asyncio.sleep(0.1)
     assert await shop.left(token) == 10
 
-    assert "idempotent-replayed" not in (await answered(server, "batch", token))[0]
+    shop.reports.body = CHANGED
+    headers, body = await answered(server, "batch", token)
+    assert "idempotent-replayed" not in headers
+    assert CHANGED in body
     assert await shop.left(token) == 9
 
 

@@ -274,6 +274,12 @@ async def test_two_keys_that_differ_are_400(shop: SellingApi) -> None:
     assert shop.world.received() == 0
 
 
+async def test_several_keys_are_400(shop: SellingApi) -> None:
+    keys = [(b"Idempotency-Key", each.encode()) for each in (KEY, OTHER_KEY)]
+
+    assert refusal(await shop.client.post(PURCHASE, headers=keys)) == (400, "BAD_REQUEST")
+
+
 @pytest.mark.parametrize("key", ["", "short", "a" * 129, "sixteen characters", "caf\u00e9" * 5])
 async def test_a_key_that_can_be_guessed_is_400(shop: SellingApi, key: str) -> None:
     payment = await shop.paid("POST", PURCHASE)

@@ -117,6 +117,22 @@ async def test_a_challenge_is_counted_and_leaves_no_row(service: Service) -> Non
     assert service.accounts.rows(ROWS) == before
 
 
+async def test_a_cap_that_is_lowered_again_and_again_is_counted(service: Service) -> None:
+    """Each lower one is in the audit log for good; the same one changes nothing."""
+    key = await Agent(service).key(Scope.TRADE_WRITE)
+    ((key_id,),) = service.accounts.rows("SELECT id FROM api_key")
+    ((before,),) = service.accounts.rows(ROWS)
+    path, first = f"/v1/account/keys/{key_id}", 2 * WRITES.count
+    caps = [first, first, *range(first - 1, first - WRITES.count, -1)]
+    statuses = [
+        (await call(service, key, "PATCH", path, {"monthCreditsMax": cap})).status_code
+        for cap in caps
+    ]
+    assert statuses == [200] * WRITES.count + [429]
+    ((after,),) = service.accounts.rows(ROWS)
+    assert after - before == WRITES.count - 1
+
+
 async def test_a_challenge_that_is_replayed_makes_rows_within_the_budget(service: Service) -> None:
     """Linked and unlinked again and again: each of both is in the audit log for good."""
     agent = Agent(service)

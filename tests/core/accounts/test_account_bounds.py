@@ -335,8 +335,8 @@ class Written:
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
         raise NotImplementedError(purpose, subject)
 
-    def purge(self, before: UnixMs) -> None:
-        raise NotImplementedError(before)
+    def purge(self, before: UnixMs, now: UnixMs) -> None:
+        raise NotImplementedError(before, now)
 
 
 def draft(kind: EmailKind = EmailKind.RESET_PASSWORD, **changes: Any) -> Draft:

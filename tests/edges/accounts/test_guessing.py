@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.people.password import TooManyAttempts, WrongPassword
 from mintscope.core.accounts.people.session import Browser
@@ -156,6 +157,19 @@ async def test_emails_about_one_thing_are_five_minutes_apart(service: PeopleServ
         "verify_email",
         "reset_password",
     ]
+
+
+async def test_a_site_asks_for_so_many_links_in_an_hour(service: PeopleService) -> None:
+    """Addresses can be made up, and each request for a link leaves a row."""
+    for number in range(30):
+        await service.people.request_reset(EmailAddress(f"p{number}@example.org"), HERE)
+    assert service.rows("SELECT count(*) FROM proof") == [(20,)]
+    await service.people.request_reset(EmailAddress("p30@example.org"), THERE)
+    assert service.rows("SELECT count(*) FROM proof") == [(21,)]
+
+    service.clock.advance(HOUR_MS)
+    await service.people.request_reset(EmailAddress("p31@example.org"), HERE)
+    assert service.rows("SELECT count(*) FROM proof") == [(22,)]
 
 
 async def test_as_much_is_written_for_a_stranger_but_no_email(service: PeopleService) -> None:

@@ -67,6 +67,17 @@ SPOILT: Final[list[tuple[bytes, str | None]]] = [
     for version in (None, MODERN)
 ]
 
+HOSTILE: Final = [b"[" * 190 + b"]" * 190, b"9" * 4_000, b"9" * 5_000, b"1e400", b"-1e308", b"{}"]
+CALL: Final = (
+    b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"%b","arguments":{"%b":%b}}}'
+)
+HOSTILE_CALLS: Final[list[tuple[bytes, str | None]]] = [
+    (CALL % (tool, argument, value), None)
+    for tool in (b"get_token", b"search_tokens", b"get_candles", b"buy_credits")
+    for argument in (b"mint", b"limit", b"fields", b"bundle", b"max_usd", b"max_credits", b"cursor")
+    for value in HOSTILE
+]
+
 
 @pytest.fixture
 async def http(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
@@ -95,7 +106,7 @@ def made_up() -> list[tuple[bytes, str | None]]:
 
 
 async def test_any_message_is_answered_without_a_bug(http: httpx.AsyncClient) -> None:
-    for content, version in [*made_up(), *SPOILT]:
+    for content, version in [*made_up(), *SPOILT, *HOSTILE_CALLS]:
         claimed = {} if version is None else {"mcp-protocol-version": version}
         answer = await http.post("/mcp", content=content, headers=HEADERS | claimed)
 

@@ -35,6 +35,7 @@ from support.scenes.payments.payment_build import PAYER, TERMS, Recipe
 SLOTS_S: Final = (0.1, 0.2, 0.4, 0.8)
 FINALITIES_S: Final = (0.15, 13.0)
 GOOD_BLOCKS: Final = 150
+QUESTIONS_MAX: Final = 11  # and a look for the payment itself: three at most
 START: Final = 1_000  # slot and height when a payment comes
 
 
@@ -174,10 +175,12 @@ async def test_a_dead_blockhash_is_told_within_some_slots(
     slot_s: float, finality_s: float, age: int
 ) -> None:
     chain = Chain(slot_s, finality_s)
-    found = await Scene(chain, [Node(chain)]).simulate(max(START - age, 1))
+    scene = Scene(chain, [Node(chain)])
+    found = await scene.simulate(max(START - age, 1))
 
     assert found == UnknownBlockhash()
     assert chain.slot - START <= AHEAD_SLOTS + 1
+    assert scene.asked.count("simulateTransaction") <= AHEAD_SLOTS + 2
 
 
 @paces
@@ -209,9 +212,10 @@ async def test_a_node_that_forgets_one_it_has_named_is_behind_until_it_is_dead(
 @paces
 async def test_a_node_that_stands_still_is_behind(slot_s: float) -> None:
     chain = Chain(slot_s, 0.15)
-    node = Node(chain, lag=5, stands=True)
+    scene = Scene(chain, [Node(chain, lag=5, stands=True)])
 
-    assert await Scene(chain, [node]).simulate(START) == UnknownBlockhash(is_node_behind=True)
+    assert await scene.simulate(START) == UnknownBlockhash(is_node_behind=True)
+    assert len(scene.asked) <= QUESTIONS_MAX
 
 
 @paces

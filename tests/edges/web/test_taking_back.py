@@ -17,6 +17,7 @@ from mintscope.core.accounts.factors.rows import NewPasskey
 from mintscope.core.accounts.keys.api_key import KeyId
 from mintscope.core.accounts.keys.scope import OPEN_SCOPES
 from mintscope.core.accounts.people.session import Session
+from mintscope.core.accounts.people.taking_back import EVENTS_AT_ONCE
 from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended
 from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.signals.signal import Signal
@@ -215,6 +216,23 @@ async def test_a_key_that_had_no_cap_has_none_again(site: Website, found: Belong
     assert "2 caps of API keys are as they were before." in ended
     assert site.rows("SELECT month_credits_max FROM api_key") == [(None,)] * 2
     assert site.rows("SELECT version FROM signal_turn") != turns  # a rule was deleted
+
+
+async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
+    site: Website, found: Belongings
+) -> None:
+    owner = await session_of(site, ALICE)
+    assert await site.accounts.keys.cap(owner, found.key_id, 7)
+    site.clock.advance(MINUTE_MS)
+    thief = await session_of(site, ALICE)
+    for cap in range(EVENTS_AT_ONCE + 5):
+        assert await site.accounts.keys.cap(thief, found.key_id, cap)
+    await add_app(site, thief)
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "One cap of an API key is as it was before." in ended
+    assert site.rows("SELECT month_credits_max FROM api_key") == [(7,)]
 
 
 async def test_the_second_factor_of_the_owner_stays(site: Website, found: Belongings) -> None:

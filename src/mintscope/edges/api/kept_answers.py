@@ -18,12 +18,14 @@ from mintscope.core.market.report import ReadReport
 from mintscope.edges.server.request import Request
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+ENTRY_BYTES: Final = 512  # that an answer takes beside its body, roughly
 
 
 class _Kept(NamedTuple):
     at: UnixMs
     report: ReadReport
     credit_count: int
+    is_bought: bool
 
 
 class KeptAnswers:
@@ -34,10 +36,13 @@ class KeptAnswers:
         self._answers: OrderedDict[str, _Kept] = OrderedDict()
         self._bytes = 0
 
-    def find(self, name: str) -> Delivered | None:
-        """Return the answer that is kept as *name*, as old as it is by now, and what it cost."""
+    def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
+        """Return the answer that is kept as *name*, as old as it is by now, and what it cost.
+
+        is_bought    only one that its purchase has kept: the store has its name for as long
+        """
         kept = self._answers.get(name)
-        if kept is None:
+        if kept is None or (is_bought and not kept.is_bought):
             return None
         age_ms = max(0, self._clock.now() - kept.at)
         if age_ms > KEPT_MS:
@@ -45,11 +50,23 @@ class KeptAnswers:
         report = msgspec.structs.replace(kept.report, age_ms=kept.report.age_ms + age_ms)
         return Delivered(report, kept.credit_count)
 
-    def keep(self, name: str, report: ReadReport, credit_count: int) -> None:
-        """Keep *report* as *name*, which cost *credit_count*."""
+    def now(self) -> UnixMs:
+        """Return the time from which an answer that is made now is kept.
+
+        It is before its debit: so what is bought is not kept for longer than its name in the store.
+        """
+        return self._clock.now()
+
+    def keep(
+        self, name: str, report: ReadReport, credit_count: int, *, at: UnixMs, is_bought: bool
+    ) -> None:
+        """Keep *report* as *name* from *at* on; it cost *credit_count*.
+
+        is_bought    False: it was read again, for what was paid before at a time not known here
+        """
         self.forget(name)
-        self._answers[name] = _Kept(self._clock.now(), report, credit_count)
-        self._bytes += len(report.body)
+        self._answers[name] = _Kept(at, report, credit_count, is_bought)
+        self._bytes += _size(report)
         while self._bytes > KEPT_BYTES_MAX:
             self.forget(next(iter(self._answers)))
 
@@ -57,7 +74,11 @@ class KeptAnswers:
         """Keep what is called *name* no longer."""
         kept = self._answers.pop(name, None)
         if kept is not None:
-            self._bytes -= len(kept.report.body)
+            self._bytes -= _size(kept.report)
+
+
+def _size(report: ReadReport) -> int:
+    return ENTRY_BYTES + len(report.body)
 
 
 async def name_of(request: Request, account: CreditAccount, key: str) -> str:

@@ -124,23 +124,27 @@ class ResourceServer:
         name = charge.once if isinstance(charge, CreditCharge) else None
         if name is None:
             return await charge.settle(work)
+        began_at = self._kept.now()
         receipt = await charge.settle(partial(self._kept_or, name, work))
         if receipt.balance is None:
             return receipt
-        kept = self._kept.find(name)
-        if receipt.taken is None:
+        is_bought = receipt.taken is not None
+        kept = None if is_bought else self._kept.find(name)
+        if not is_bought:
             request.response_headers.append(REPLAYED)
-        elif kept is not None:
-            self._kept.forget(name)  # of a purchase that was given back
-            kept = None
-        if kept is None:
-            self._kept.keep(name, receipt.report, receipt.credit_count)
-            return receipt
-        return msgspec.structs.replace(receipt, report=kept.report)
+        if kept is not None:
+            return msgspec.structs.replace(receipt, report=kept.report)
+        self._kept.keep(
+            name, receipt.report, receipt.credit_count, at=began_at, is_bought=is_bought
+        )
+        return receipt
 
     async def _kept_or(self, name: str, work: Work) -> Delivered:
-        """Return the answer that is kept as *name*, or do *work*."""
-        return self._kept.find(name) or await work()
+        """Return the answer that was bought as *name*, or do *work*.
+
+        One that was read again may have outlived its name in the store, so that it is bought anew.
+        """
+        return self._kept.find(name, is_bought=True) or await work()
 
     def _take_back(self, taken: Reversal) -> None:
         """Give *taken* back, and with it the answer that it was for."""

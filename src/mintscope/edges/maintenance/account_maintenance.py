@@ -1,10 +1,10 @@
 """Account maintenance: what is done at intervals, apart from every request.
 
 30 s     write down when API keys were last used; add up what was spent, by account and day
-1 h      delete unconfirmed applications after three days, sessions that have expired, and after a
-         month e-mails that were sent or given up, proofs that were used or have expired, what
-         signals have fired, and what was made with which Idempotency-Key; of each signal all but
-         the newest firings
+1 h      delete unconfirmed applications after three days, sessions that have expired, expired
+         proofs of strangers without an account, and after a month e-mails that were sent or given
+         up, proofs that were used or have expired, what signals have fired, and what was made with
+         which Idempotency-Key; of each signal all but the newest firings
 """
 
 import asyncio
@@ -109,6 +109,6 @@ def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
     rows.sign_ins.purge(UnixMs(now - WAIT_MS))
-    rows.emails.purge(UnixMs(now - KEEP_MS))
+    rows.emails.purge(UnixMs(now - KEEP_MS), now)
     rows.firings.purge(UnixMs(now - KEEP_MS))
     rows.made.purge(UnixMs(now - KEEP_MS))

@@ -1,7 +1,7 @@
 """A budget for writes that are not money: what an account, and all together, may make us keep.
 
-A request that is refused by it has written nothing.  Credits are no part of it: they are moved as
-often as the limit of a key allows, and a ledger that refuses is worse than one that grows.
+A request that is refused by it has written nothing.  What credits pay for is no part of it: a
+ledger that refuses is worse than one that grows.  Moves of credits have limits of their own.
 """
 
 from typing import Final

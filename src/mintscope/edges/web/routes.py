@@ -65,7 +65,7 @@ class Access(IntEnum):
 # What proves, buys, or ends something: a thief who uses up the budget must not keep the owner from
 # ending sessions, keys and factors.  Each of these ends once, and was counted when it was made.
 NOT_COUNTED: Final = (
-    *("/sign-out", "/prove", "/view", "/deposit"),
+    *("/sign-out", "/prove", "/view"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),
 )
 

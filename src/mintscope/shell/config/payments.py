@@ -42,9 +42,10 @@ class PaymentsConfig(Section):
     """The doctor and the log warn when the fee payer has less."""
     failed_trials_per_minute_max: values.Count = 1_200
     """Payments that fail before they are sent, and payments that are written out for wallets, of
-    all clients together in any 60 seconds; each asks the node up to four questions. A tenth of it
-    is the most of one network, a quarter is kept for wallets and addresses that have paid before
-    and a quarter for clients that come for the first time. Beyond it payments are answered 503."""
+    all clients together in any 60 seconds; each asks the node up to four questions, and up to 14
+    if the node does not know its blockhash. A tenth of it is the most of one network, a quarter is
+    kept for wallets and addresses that have paid before and a quarter for clients that come for
+    the first time. Beyond it payments are answered 503."""
     price_source: Literal["pinned", "market", "feed"] = "pinned"
     """What the payment token is worth: payments.price_usd; its own market as followed here; or a
     feed."""

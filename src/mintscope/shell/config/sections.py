@@ -93,7 +93,7 @@ class ApiConfig(Section):
     """Length of that window."""
     rotation_limit_requests: values.Count = 10
     """Rotations of a credit token, and of those it was rotated into, in a window; apart from these,
-    withdrawals of a user."""
+    withdrawals of a user, and six times as many deposits."""
     rotation_limit_window_s: int = Field(default=HOUR_S, ge=1, le=DAY_S)
     """Length of that window."""
     degraded_after_s: values.Seconds = 30.0

@@ -281,6 +281,8 @@ def _tighten(
         return CapDenied.NO_KEY
     if line.month_credits_max is not None and month_credits_max > line.month_credits_max:
         return CapDenied.LOOSER
+    if line.month_credits_max == month_credits_max:
+        return line
     rows.api_keys.update(key_id, month_credits_max=month_credits_max)
     actor = key_actor(holder.key.key_id)
     note(rows.events, at, actor, "capped", f"key:{key_id}", credits=str(month_credits_max))

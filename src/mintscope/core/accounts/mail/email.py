@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NewType, Protocol, TypedDict, Unpack
 
-from mintscope.base.limits import Limit, LimitKey, Limits, take_all
+from mintscope.base.limits import Limit, Limiter, LimitKey, Limits, take_all
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
 from mintscope.core.accounts.email_address import EmailAddress
@@ -20,6 +20,8 @@ ADMITTED: Final = (
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
     Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
+# Addresses can be made up, and each request leaves a row, which tells no one who has an account.
+OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of a kind in a day, to an address that may be a stranger's
 RESETS_MAX: Final = 20  # in a day, to an address that has a good link already
 GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # what must be left of that link's time
@@ -123,8 +125,11 @@ class EmailRows(Protocol):
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
         """Return the e-mails that wait with a proof about *subject*."""
 
-    def purge(self, before: UnixMs) -> None:
-        """Delete e-mails done with before then; then such proofs that no e-mail has."""
+    def purge(self, before: UnixMs, now: UnixMs) -> None:
+        """Delete e-mails done with before then; then such proofs that no e-mail has.
+
+        Proofs about no user, which strangers asked for, go once they have expired by *now*.
+        """
 
 
 class OutboxRows(Protocol):
@@ -147,19 +152,31 @@ class OutboxRows(Protocol):
 
 
 class EmailLimit:
-    """Admits an e-mail five minutes after the one before, three in an hour, five in a day."""
+    """Admits an e-mail five minutes after the one before, three in an hour, five in a day.
+
+    A stranger asks for e-mails to any address: of one site, a `site_key`, 20 in an hour are
+    admitted, to all addresses together.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._windows = [limits.limiter(limit) for limit in ADMITTED]
+        self._of_site = limits.limiter(OF_SITE)
 
-    async def take(self, key: LimitKey) -> bool:
-        """Admit an e-mail of *key* and count it; False, and nothing is counted: it is too early."""
-        return await take_all([(window, key) for window in self._windows]) is None
+    async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
+        """Admit an e-mail of *key* and count it; False, and nothing is counted: it is too early.
 
-    async def give_back(self, key: LimitKey) -> None:
+        site    of the stranger who asks for it; None: an account asks
+        """
+        return await take_all(self._counted(key, site)) is None
+
+    async def give_back(self, key: LimitKey, site: LimitKey | None = None) -> None:
         """Count an e-mail of *key* less: it was not written."""
-        for window in self._windows:
-            await window.give_back(key)
+        for window, counted in self._counted(key, site):
+            await window.give_back(counted)
+
+    def _counted(self, key: LimitKey, site: LimitKey | None) -> list[tuple[Limiter, LimitKey]]:
+        windows = [(window, key) for window in self._windows]
+        return windows if site is None else [*windows, (self._of_site, site)]
 
 
 def tell_owner(

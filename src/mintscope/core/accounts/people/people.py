@@ -5,7 +5,7 @@ from dataclasses import InitVar, dataclass, replace
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import Limits, site_key
+from mintscope.base.limits import LimitKey, Limits, site_key
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.mail.email import EmailLimit
@@ -163,13 +163,16 @@ class People:
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Write a link to the person of *email*; the answer does not tell whether there is one.
 
-        Requests that come too often from one site are dropped.  After 20 e-mails in a day there is
+        Requests that come too often from one site, for this address or for all together, are
+        dropped.  After 20 e-mails in a day there is
         none as long as one has a link that is good for a while.
         """
         now = self.clock.now()
+        site = site_key(browser.address)
         await self._write_one(
-            f"reset {email} {site_key(browser.address)}",
+            f"reset {email} {site}",
             lambda rows, nonce: person.request_reset(rows, email, nonce, now),
+            site,
         )
 
     async def find_reset(self, link: str) -> EmailAddress | None:
@@ -267,13 +270,18 @@ class People:
     async def _find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
         return await find_proof(self.store, text, purpose, self.secrets, self.clock.now())
 
-    async def _write_one(self, what: str, write: Callable[[AccountRows, bytes], None]) -> None:
-        """Let *write* write an e-mail with a new nonce, unless the limit of *what* is reached."""
-        if not await self._email_limit.take(what):
+    async def _write_one(
+        self, what: str, write: Callable[[AccountRows, bytes], None], site: LimitKey | None = None
+    ) -> None:
+        """Let *write* write an e-mail with a new nonce, unless a limit is reached.
+
+        site    of the stranger who asks for it; None: an account asks
+        """
+        if not await self._email_limit.take(what, site):
             return
         nonce = self.entropy(NONCE_BYTES)
         try:
             await self.store.transact(lambda rows: write(rows, nonce))
         except ServiceUnavailable:
-            await self._email_limit.give_back(what)
+            await self._email_limit.give_back(what, site)
             raise

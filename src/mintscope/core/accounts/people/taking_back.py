@@ -5,13 +5,14 @@ It ends all that was done since the session began in which that was made, brings
 that the e-mail was sent to, and lets its reader choose another password.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.base.time import DAY_MS
-from mintscope.core.accounts.audit import EventFilter
-from mintscope.core.accounts.keys.api_key import KEYS_SHOWN_MAX, KeyLine
+from mintscope.core.accounts.audit import Event, EventFilter
+from mintscope.core.accounts.keys.api_key import KEYS_SHOWN_MAX, KeyId, KeyLine
 from mintscope.core.accounts.mail.email import EmailKind, tell_owner
 from mintscope.core.accounts.people.access import drop_factors, end_sessions
 from mintscope.core.accounts.proof import NewProof, Purpose
@@ -19,7 +20,7 @@ from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import User, UserId, UserKind
 
 CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
-EVENTS_MAX: Final = 100  # of a key, among which its earlier cap is looked for
+EVENTS_AT_ONCE: Final = 100  # of a key, among which its earlier cap is looked for
 TOLD_MAX: Final = 20  # e-mails of a kind in a day
 TAKEN_BACK: Final = "the account was taken back"
 RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
@@ -84,19 +85,28 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
     """Give *key* the cap that it had before *since*; False if it was not changed."""
-    subject = f"key:{key.key_id}"
+    is_changed, told = False, "none"
+    for event in _caps_of(rows, key.key_id):
+        if event.at < since:
+            told = event.detail["credits"]
+            break
+        is_changed = True
+    if is_changed:
+        cap = None if told == "none" else int(told)
+        rows.api_keys.update(key.key_id, month_credits_max=cap)
+    return is_changed
+
+
+def _caps_of(rows: AccountRows, key_id: KeyId) -> Iterator[Event]:
+    """Yield each change of the cap of a key, newest first."""
+    subject = f"key:{key_id}"
     wanted = EventFilter(who=subject, action=CAPPED)
-    changes = [
-        event
-        for _, event in rows.events.newest(None, EVENTS_MAX, wanted)
-        if event.subject == subject
-    ]
-    if not any(event.at >= since for event in changes):
-        return False
-    told = next((event.detail["credits"] for event in changes if event.at < since), "none")
-    cap = None if told == "none" else int(told)
-    rows.api_keys.update(key.key_id, month_credits_max=cap)
-    return True
+    before: int | None = None
+    while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):
+        before = page[-1][0]
+        for _, event in page:
+            if event.subject == subject:
+                yield event
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:

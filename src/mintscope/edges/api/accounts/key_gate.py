@@ -66,15 +66,18 @@ class KeyGate:
             raise _refusal(bearer)
         return holder
 
-    async def authorize(self, request: Request, scope: Scope) -> Holder:
+    async def authorize(
+        self, request: Request, scope: Scope, *, moves_credits: bool = False
+    ) -> Holder:
         """Return who calls, if their key has *scope*, and their account may write still.
 
+        moves_credits    what it writes is money, which is not counted
         Raises InsufficientScope, and as `admit`
         """
         holder = await self.admit(request)
         if not holder.has(scope):
             raise InsufficientScope(scope=scope)
-        if scope.is_write and scope is not Scope.TRADE_WRITE:
+        if scope.is_write and not moves_credits:
             await self._writes.spend(holder.key.user_id, "key")
         return holder
 

@@ -64,6 +64,7 @@ class AccountCreditRoutes:
     ledger: CreditLedger
     credits: AccountCredits
     withdrawals: RateLimit
+    deposits: RateLimit
     clock: Clock
 
     async def get_account(self, request: Request) -> Response:
@@ -86,8 +87,9 @@ class AccountCreditRoutes:
 
     async def deposit_credits(self, request: Request) -> Response:
         """Move credits of a credit token into the account of the user."""
-        holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
+        holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
         asked, key = await read_body(request, DepositOrder), idempotency_key(request)
+        await self.deposits.pass_through(request, f"user {holder.key.user_id}")
         token = await self.ledger.find(asked.credit_token)
         if token is None:
             raise InvalidToken(NOT_ISSUED)
@@ -101,7 +103,7 @@ class AccountCreditRoutes:
 
     async def withdraw_credits(self, request: Request) -> Response:
         """Move credits of the user to a new credit token, which is answered once."""
-        holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
+        holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
         asked, key = await read_body(request, WithdrawalOrder), idempotency_key(request)
         await self.withdrawals.pass_through(request, f"user {holder.key.user_id}")
         moved = await self.credits.withdraw(

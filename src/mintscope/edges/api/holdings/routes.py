@@ -16,6 +16,7 @@ from mintscope.edges.api.holdings.wallets import WalletRoutes
 from mintscope.edges.api.wire import Challenge
 from mintscope.edges.server.rate_limit import AddressLimits
 
+DEPOSITS_PER_ROTATION: Final = 6
 EVERY_ROUTE: Final = (
     ErrorCode.MISSING_TOKEN,
     ErrorCode.INVALID_TOKEN,
@@ -36,11 +37,23 @@ def holding_operations(
     clock: Clock,
     rotation_limit: Limit,
 ) -> Sequence[Operation]:
-    """Return the operations under /v1/account; a withdrawal makes a token as a rotation does."""
+    """Return the operations under /v1/account.
+
+    A withdrawal makes a token as a rotation does, and counts like one; of deposits, each of which
+    leaves three rows, there are DEPOSITS_PER_ROTATION as many.
+    """
     gate = parts.gate(limits)
     withdrawals = limits.by_account(replace(rotation_limit, name="withdrawals"))
+    deposits = replace(
+        rotation_limit, name="deposits", count=DEPOSITS_PER_ROTATION * rotation_limit.count
+    )
     held = AccountCreditRoutes(
-        gate=gate, ledger=ledger, credits=parts.credits, withdrawals=withdrawals, clock=clock
+        gate=gate,
+        ledger=ledger,
+        credits=parts.credits,
+        withdrawals=withdrawals,
+        deposits=limits.by_account(deposits),
+        clock=clock,
     )
     wallets = WalletRoutes(gate=gate, wallets=parts.wallets, clock=clock)
     return [*_of_credits(held), *_of_wallets(wallets)]

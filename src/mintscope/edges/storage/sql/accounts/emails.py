@@ -26,6 +26,10 @@ PURGE_PROOFS: Final = """
 DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
    AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
 """
+# Of addresses without an account: no e-mail was written.
+PURGE_STRANGERS: Final = (
+    "DELETE FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expires_at < ?"
+)
 IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
 DUE: Final = f"due_at <= ? AND {IS_WAITING} ORDER BY due_at, letter.id LIMIT ?"
 COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
@@ -97,11 +101,15 @@ class SqlEmailRows(Table[EmailId, Draft]):
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)
 
-    def purge(self, before: UnixMs) -> None:
-        """Delete e-mails done with before then; then such proofs that no e-mail has."""
+    def purge(self, before: UnixMs, now: UnixMs) -> None:
+        """Delete e-mails done with before then; then such proofs that no e-mail has.
+
+        Proofs about no user, which strangers asked for, go once they have expired by *now*.
+        """
         statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
         self._db.execute(statement, (before,))
         self._db.execute(PURGE_PROOFS, (before,))
+        self._db.execute(PURGE_STRANGERS, (now,))
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""
