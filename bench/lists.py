@@ -25,7 +25,7 @@ import based58
 from bench.figure import Figure, tell
 from mintscope.base.clock import SystemClock
 from mintscope.base.errors import TokenNotFound
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.listing.listed import ListedTokens, ListLine, ListQuestion, Sort
 from mintscope.core.market.listing.store import (
@@ -37,9 +37,11 @@ from mintscope.core.market.listing.store import (
     MinuteVolume,
     PartVolume,
     SlotTrades,
+    SnapshotMark,
 )
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.mint_facts import MintFacts
+from mintscope.edges.follow.list_keeper import ListKeeper
 from mintscope.edges.follow.lister import Lister
 from mintscope.edges.maintenance.memory import freeze_startup_objects
 
@@ -120,6 +122,33 @@ class ManyMints:
         ]
 
 
+class KeptInMemory:
+    """Implements `market.listing.store.ListSnapshots`, in memory: the newest."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self._mark: SnapshotMark | None = None
+
+    async def newest(self) -> SnapshotMark | None:
+        return self._mark
+
+    async def piece(self, _number: int, place: int) -> bytes | None:
+        return self.pieces[place]
+
+    async def begin(self, _now: UnixMs) -> int | None:
+        self.pieces.clear()
+        return 1
+
+    async def add(self, _number: int, _place: int, piece: bytes) -> None:
+        self.pieces.append(piece)
+
+    async def end(self, mark: SnapshotMark) -> None:
+        self._mark = mark
+
+    async def close(self) -> None:
+        self.pieces.clear()
+
+
 class Watch:
     """Notes how late a turn of the loop comes, but for what threads have waited for a core."""
 
@@ -177,12 +206,23 @@ async def measure() -> list[Figure]:
     async def never() -> None:
         raise AssertionError("the bench refreshes it")
 
-    lister = Lister(market, SystemClock(), wait=never)
+    kept = KeptInMemory()
+    lister = Lister(market, SystemClock(), wait=never, keeper=ListKeeper(kept, SystemClock()))
     watching = asyncio.ensure_future(watch.run())
     await asyncio.sleep(0.1)
     began_s = time.perf_counter()
     await lister.refresh()
     load_s, load_ms = time.perf_counter() - began_s, watch.longest_ms()
+    began_s = time.perf_counter()
+    await lister.keep()
+    keep_s, keep_ms = time.perf_counter() - began_s, watch.longest_ms()
+    kept_mb = sum(map(len, kept.pieces)) / 1_000_000
+    again = Lister(market, SystemClock(), wait=never, keeper=ListKeeper(kept, SystemClock()))
+    began_s = time.perf_counter()
+    await again.refresh()
+    again_s, again_ms = time.perf_counter() - began_s, watch.longest_ms()
+    assert len(again.newest()) == MINTS
+    del again
     follow_s = []
     for _ in range(SLOTS):
         market.slot += 1
@@ -205,6 +245,11 @@ async def measure() -> list[Figure]:
     return [
         _figure("load the list of 100,000 tokens", load_s, "s"),
         _figure("longest stall of the loop meanwhile", load_ms, "ms"),
+        _figure("keep it for a process that starts", keep_s, "s"),
+        _figure("what is kept", kept_mb, "MB"),
+        _figure("longest stall by keeping it", keep_ms, "ms"),
+        _figure("load the list that was kept", again_s, "s"),
+        _figure("longest stall by loading it", again_ms, "ms"),
         _figure("follow a slot with 500 trades", median(follow_s) * 1_000, "ms"),
         _figure("longest stall meanwhile, 20 slots", follow_ms, "ms"),
         _figure("a page of 100 of the list", median(page_s) * 1_000, "ms"),

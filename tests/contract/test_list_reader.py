@@ -308,3 +308,21 @@ async def test_a_name_that_is_read_later_is_listed(ports: Ports) -> None:
     await lister.refresh()
     (line,) = lister.newest().page(ListQuestion(limit=9)).lines
     assert line.market_cap is None
+
+
+async def test_a_mint_that_takes_a_spare_row_has_no_price_from_before(ports: Ports) -> None:
+    market, reader = ports
+    await market.track(A)
+    await market.append(1, START, trade(A, 1.0))
+    lister = lister_of(reader)
+    await lister.refresh()
+    await market.append(2, START + 60, trade(A, 1.0))
+    await lister.refresh()
+    await market.track(B)
+    await market.append(3, START + 130, trade(B, 2.0))
+    await lister.refresh()
+    await market.append(4, START + 3_660)
+    await lister.refresh()
+    swaps = [Told(B, START + 130, 10, 2.0, 0.02, is_buy=True)]
+    assert told(lister.newest())[B] == about(expected(B, swaps, START + 3_660))
+    assert told(lister.newest())[B].changes[1] is None

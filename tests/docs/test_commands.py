@@ -179,6 +179,15 @@ def _backup(service: DocumentedService) -> str:
     return str(folder)
 
 
+def compacts(service: DocumentedService, command: str) -> None:
+    """Compact a backup, for the service itself runs."""
+    shutil.rmtree(service.folder / "compacted", ignore_errors=True)
+    service.mintscope("backup compacted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINTSCOPE_DATA_DIR", str(service.folder / "compacted"))
+        assert MONEY_FILE in service.mintscope(_words(command))
+
+
 def buys(service: DocumentedService, command: str) -> None:
     printed = service.mintscope(_replaced(command, _places_of_a_purchase(service)))
     assert is_well_formed(CredentialKind.CREDIT_TOKEN, printed.strip())
@@ -378,6 +387,7 @@ HOW: dict[str, Callable[[DocumentedService, str], None]] = {
     "mintscope backup verify ": verifies,
     "mintscope restore ": restores,
     "mintscope copy ": copies,
+    "mintscope compact": compacts,
     **{f"{word} ": runs_in_a_shell for word in BY_SHELL},
 }
 

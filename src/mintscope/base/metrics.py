@@ -102,6 +102,17 @@ UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price",
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
 TRACKED_MINTS: Final = SetGauge("mintscope_tracked_mints", "Mints followed")
+WAL_BYTES: Final = SetGauge(
+    "mintscope_wal_bytes", "Bytes of the write-ahead log of a file of SQLite", ["store"]
+)
+FREE_BYTES: Final = SetGauge(
+    "mintscope_free_bytes",
+    "Bytes of a file of SQLite that hold nothing, as of the last look",
+    ["store"],
+)
+UNCLEARED_MINTS: Final = SetGauge(
+    "mintscope_uncleared_mints", "Mints followed no more whose candles wait to be deleted"
+)
 MIGRATIONS_LEFT: Final = SetGauge(
     "mintscope_migrations_left", "Migrations of a store that have not run, while they do"
 )

@@ -21,6 +21,7 @@ from mintscope.core.market.listing.token_list import TokenList
 from mintscope.core.market.log import LogTrimmed
 from mintscope.core.market.mint_facts import MintFacts
 from mintscope.edges.follow.follower import Wait
+from mintscope.edges.follow.list_keeper import ListKeeper
 
 LOG = structlog.get_logger(__name__)
 
@@ -84,8 +85,18 @@ class Lister:
     Implements `market.listing.listed.TokenLists`.
     """
 
-    def __init__(self, reader: ListReader, clock: Clock, *, wait: Wait) -> None:
-        """Read *reader*; *wait* is called between two looks at it."""
+    def __init__(
+        self,
+        reader: ListReader,
+        clock: Clock,
+        *,
+        wait: Wait,
+        keeper: ListKeeper | None = None,
+    ) -> None:
+        """Read *reader*; *wait* is called between two looks at it.
+
+        keeper   keeps it for processes that start, and finds the one that was kept
+        """
         self._reader = reader
         self._clock = clock
         self._wait = wait
@@ -93,6 +104,8 @@ class Lister:
         self._listed: ListedTokens | None = None
         self._tracked_seq = 0
         self._facts = FactPlace(UnixMs(0), Mint(""))
+        self._keeper = keeper
+        self._may_restore = True
         self._is_loading = True  # for the first time
 
     async def run(self) -> None:
@@ -107,6 +120,7 @@ class Lister:
                 readable = self._is_loading = False
             else:
                 readable = True
+                await self.keep()
             await self._wait()
 
     async def expect_loaded(self) -> None:
@@ -135,6 +149,7 @@ class Lister:
             is_changed = await self._follow(tokens)
         except LogTrimmed as reason:
             LOG.info("loading the list of tokens again", reason=str(reason))
+            self._may_restore = self._list is not None  # else the snapshot is too old
             self._list = None
             return
         if is_changed or is_new:
@@ -142,7 +157,36 @@ class Lister:
             self._is_loading = False
         self._list = tokens
 
+    async def keep(self) -> None:
+        """Keep the list for processes that start, if it is time to; whatever the store does."""
+        if self._keeper is not None and self._list is not None:
+            await self._keeper.keep(self._list, self._tracked_seq, self._facts)
+
     async def _load(self) -> TokenList:
+        """Take in the list that was kept, or else all mints."""
+        begun_s = self._clock.monotonic_s()
+        tokens = await self._restore()
+        source = "snapshot" if tokens is not None else "mints"
+        if tokens is None:
+            tokens = await self._take_in()
+        took_s = round(self._clock.monotonic_s() - begun_s, 3)
+        LOG.info("list_loaded", source=source, mints=len(tokens), took_s=took_s)
+        return tokens
+
+    async def _restore(self) -> TokenList | None:
+        """Return the list that was kept, None if there is none that can be read."""
+        if self._keeper is None or not self._may_restore:
+            return None
+        found = await self._keeper.restore()
+        if found is None:
+            return None
+        tokens, head = found
+        self._tracked_seq = head.tracked_seq
+        read_at_ms = max(0, head.facts.read_at_ms - CLOCKS_APART_MS)
+        self._facts = FactPlace(UnixMs(read_at_ms), Mint(""))
+        return tokens
+
+    async def _take_in(self) -> TokenList:
         """Take in all mints, page by page."""
         folded, self._tracked_seq = await self._reader.folded()
         self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
@@ -182,6 +226,8 @@ class Lister:
             if not slots:
                 raise LogTrimmed(f"expected slots until event {until.seq}, were none")
             await asyncio.to_thread(tokens.apply, slots)
+            if self._keeper is not None:
+                self._keeper.note(sum(len(slot.trades) for slot in slots))
 
     async def _describe(self, tokens: TokenList) -> bool:
         """Take in what was read of mints since the last look."""

@@ -13,7 +13,7 @@ from mintscope.core.market.history.store import (
     HistoryReading,
     PastFolding,
 )
-from mintscope.core.market.listing.store import ListReader
+from mintscope.core.market.listing.store import ListReader, ListSnapshots
 from mintscope.core.market.mint_facts import MintFactStore
 from mintscope.core.market.retention import Retention
 from mintscope.core.market.series.store import SeriesReader
@@ -23,6 +23,7 @@ from mintscope.edges.storage.money import Port
 from mintscope.edges.storage.sql.history.asks import SqlHistoryAsks
 from mintscope.edges.storage.sql.history.jobs import SqlHistory
 from mintscope.edges.storage.sql.listing.reader import SqlListReader
+from mintscope.edges.storage.sql.listing.snapshots import SqlListSnapshots
 from mintscope.edges.storage.sql.market.log_reader import SqlLogReader
 from mintscope.edges.storage.sql.market.log_writer import SqlMarketStore
 from mintscope.edges.storage.sql.market.mint_facts import SqlMintFacts
@@ -113,6 +114,11 @@ class Market:
     def lists(self) -> ListReader:
         """What lists of all tokens read."""
         return self._opened(SqlListReader(self._engine.read()))
+
+    @cached_property
+    def list_snapshots(self) -> ListSnapshots:
+        """Lists as api processes keep them for those that start."""
+        return self._opened(SqlListSnapshots(self._engine.read(), self._engine.beside()))
 
     @cached_property
     def tracking(self) -> Tracking:

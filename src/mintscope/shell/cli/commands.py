@@ -90,6 +90,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "storage.copies",
         "Copy an installation that does not run to another engine, and compare every row.",
     ),
+    "compact": Command(
+        "storage.compact",
+        "Write the files of an installation that does not run anew, as small as they can be.",
+    ),
     "secrets": Command("secrets", "Let another secret sign."),
     "migrate": Command(
         "storage.copies",

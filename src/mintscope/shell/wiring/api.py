@@ -123,7 +123,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
-    lists, loaded = await enter(listing(config.lists, market.lists, follower, clock, sold_at))
+    lists, loaded = await enter(listing(config.lists, market, follower, clock, sold_at))
     checks.append(loaded)
     await enter(running(partial(watch, config, clock), "backups"))
     accounts = await enter(_accounts(config, money, reader, origins[0], limits, clock))

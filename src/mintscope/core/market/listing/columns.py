@@ -77,7 +77,7 @@ class ListColumns:
     """The rows of all mints, as of one moment of the market."""
 
     def __init__(self, now: UnixS) -> None:
-        self.rows = np.zeros(ROWS_MIN, ROW)
+        self.rows = _spare(ROWS_MIN)
         self._minutes: dict[int, list[PartChunk]] = {}
         self._parts: dict[int, list[PartChunk]] = {}
         self._now = now
@@ -90,7 +90,7 @@ class ListColumns:
     def make_room(self, count: int) -> None:
         """Have at least *count* rows."""
         if count > len(self.rows):
-            grown = np.zeros(max(count, 2 * len(self.rows)), ROW)
+            grown = _spare(max(count, 2 * len(self.rows)))
             grown[: len(self.rows)] = self.rows
             self.rows = grown
 
@@ -236,14 +236,30 @@ class ListColumns:
 
     def kept_bytes(self) -> int:
         """Return how much memory all of it takes."""
-        return self.rows.nbytes + sum(
-            array.nbytes for chunk in self._chunks() for array in chunk if array is not None
+        return int(self.rows.nbytes) + sum(
+            array.nbytes
+            for _, _, chunk in self.closed_chunks()
+            for array in chunk
+            if array is not None
         )
 
-    def _chunks(self) -> Iterator[PartChunk]:
-        for parts in (self._minutes, self._parts):
-            for chunks in parts.values():
-                yield from chunks
+    def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
+        """Yield whether it is of D1 or of a minute, the number of the part, and the chunk."""
+        for of_day, parts in ((False, self._minutes), (True, self._parts)):
+            for number, chunks in parts.items():
+                for chunk in chunks:
+                    yield of_day, number, chunk
+
+    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
+        """Add a chunk that `closed_chunks` returned, behind those before it."""
+        (self._parts if of_day else self._minutes).setdefault(number, []).append(chunk)
+
+
+def _spare(count: int) -> Any:
+    """Return rows of no mint: nothing was traded in them, or a minute would close with them all."""
+    rows = np.zeros(count, ROW)
+    rows["minute_close"] = np.nan
+    return rows
 
 
 def _write(column: NDArray[np.float64], chunks: list[PartChunk]) -> None:

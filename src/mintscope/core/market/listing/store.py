@@ -144,3 +144,43 @@ class ListReader(Protocol):
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
         """Return what is kept of *mint*.  Raises TokenNotFound if it is not followed."""
+
+
+class SnapshotMark(NamedTuple):
+    """A whole snapshot of a list.
+
+    number       newer ones have larger numbers
+    form         how its pieces are written: `snapshot.FORM`
+    folded_seq   the event up to which the list had come
+    """
+
+    number: int
+    form: str
+    folded_seq: int
+    piece_count: int
+
+
+class ListSnapshots(Protocol):
+    """Where a list is kept, so that a process that starts need not take all mints in.
+
+    Several processes may keep theirs: one of them at a time does.
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def newest(self) -> SnapshotMark | None:
+        """Return the newest whole one, None if there is none."""
+
+    async def piece(self, number: int, place: int) -> bytes | None:
+        """Return piece *place*, from 0 on, of snapshot *number*; None once a newer one is whole."""
+
+    async def begin(self, now: UnixMs) -> int | None:
+        """Begin one and return its number; None while another process keeps one."""
+
+    async def add(self, number: int, place: int, piece: bytes) -> None:
+        """Keep piece *place* of snapshot *number*, which was begun."""
+
+    async def end(self, mark: SnapshotMark) -> None:
+        """Make the snapshot of *mark* the newest, and drop those before it."""
+
+    async def close(self) -> None:
+        """Let go of the store."""

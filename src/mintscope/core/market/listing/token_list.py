@@ -5,14 +5,15 @@ shown until the next one: it never changes.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from mintscope.base.primitives import MINT_LENGTH_MAX, Mint, UnixS
 from mintscope.core.market.engine.fold import read_state
-from mintscope.core.market.listing.columns import ROWS_MIN, ListColumns, PartChunk
+from mintscope.core.market.listing.columns import ROW, ROWS_MIN, ListColumns, PartChunk
 from mintscope.core.market.listing.days import DayCloses
 from mintscope.core.market.listing.listed import ListedMint, ListedTokens, key_of
 from mintscope.core.market.listing.look_alikes import folded
@@ -29,6 +30,16 @@ from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.timeframe import Timeframe
 
 M1: Final = list(Timeframe).index(Timeframe.M1)
+
+
+class KeptRows(msgspec.Struct, frozen=True, array_like=True):
+    """Some rows as a snapshot keeps them: numbers as bytes, as they lie in memory."""
+
+    numbers: bytes
+    folds: bytes
+    mints: list[ListedMint | None]
+    standings: list[bytes | None]
+    lines: list[bytes]
 
 
 class TokenList:
@@ -128,6 +139,73 @@ class TokenList:
             days=DayCloses(columns.closed_parts(), columns.part, before, now),
         )
 
+    def __len__(self) -> int:
+        """Return how many mints are listed."""
+        return len(self._rows)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are, those of mints that are gone among them."""
+        return len(self._mints)
+
+    def gone_rows(self) -> list[tuple[int, int]]:
+        """Return the part in which a mint went, and its row, of each that is gone."""
+        return list(self._gone)
+
+    def look_alike_texts(self) -> list[str]:
+        """Return what names and symbols look like, in the order of their numbers."""
+        return list(self._fold_ids)
+
+    def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
+        """Yield what was traded in closed parts, as `ListColumns.closed_chunks` does."""
+        return self._columns.closed_chunks()
+
+    def kept_rows(self, first: int, last: int) -> KeptRows:
+        """Return the rows from number *first* until before *last*."""
+        return KeptRows(
+            self._columns.rows[first:last].tobytes(),
+            self._folds[first:last].tobytes(),
+            self._mints[first:last],
+            self._standings[first:last],
+            self._lines[first:last],
+        )
+
+    def expect_rows(self, count: int, gone: Iterable[tuple[int, int]]) -> None:
+        """Make room for *count* rows, of which *gone* are those of mints that are gone."""
+        self._make_room(count)
+        self._gone.extend(gone)
+
+    def restore_texts(self, texts: Iterable[str]) -> None:
+        """Give *texts* their numbers, behind those before them."""
+        for text in texts:
+            self._fold_ids.setdefault(text, len(self._fold_ids))
+
+    def restore_rows(self, first: int, kept: KeptRows) -> None:
+        """Add the rows from number *first* on.  Raises ValueError if they are not the next."""
+        if first != self.row_count:
+            raise ValueError(f"expected row {self.row_count}, was {first}")
+        last = first + len(kept.mints)
+        self._make_room(last)
+        self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
+        self._folds[first:last] = np.frombuffer(kept.folds, np.int32).reshape(-1, 2)
+        self._mints += kept.mints
+        self._standings += kept.standings
+        self._lines += kept.lines
+        self._lengths[first:last] = [len(line) for line in kept.lines]
+        addresses = ("" if one is None else one.mint for one in kept.mints)
+        padded = b"".join(each.encode().ljust(MINT_LENGTH_MAX, b"\0") for each in addresses)
+        self._address_bytes[first:last] = np.frombuffer(padded, np.uint8).reshape(
+            -1, MINT_LENGTH_MAX
+        )
+        self._rows.update(
+            (one.mint, row) for row, one in enumerate(kept.mints, first) if one is not None
+        )
+        self._names = self._addresses = None
+
+    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
+        """Add what was traded in a closed part, behind that of the parts before it."""
+        self._columns.restore_chunk(number, chunk, of_day=of_day)
+
     def kept_bytes(self) -> int:
         """Return how much memory the numbers take."""
         return self._columns.kept_bytes()
@@ -159,13 +237,16 @@ class TokenList:
         self._standings.append(None)
         self._lines.append(b"")
         self._names = None
-        self._columns.make_room(len(self._mints))
+        self._make_room(len(self._mints))
+        return len(self._mints) - 1
+
+    def _make_room(self, count: int) -> None:
+        self._columns.make_room(count)
         more = len(self._columns.rows) - len(self._address_bytes)
         if more:
             self._address_bytes = np.pad(self._address_bytes, ((0, more), (0, 0)))
             self._lengths = np.pad(self._lengths, (0, more))
             self._folds = np.pad(self._folds, ((0, more), (0, 0)))
-        return len(self._mints) - 1
 
     def _put_mint(self, row: int, mint: ListedMint, facts: MintFacts | None) -> None:
         self._mints[row] = mint

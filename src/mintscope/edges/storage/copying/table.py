@@ -10,7 +10,7 @@ from mintscope.edges.storage.database import Row
 NOT_COPIED: Final = {
     *("migration", "sqlite_sequence", "copy_progress"),
     *("credit_batch", "credit_writer", "ingest_epoch", "limit_window"),
-    *("replica_settings", "token_price", "backup_taken"),
+    *("replica_settings", "token_price", "backup_taken", "list_snapshot", "list_snapshot_piece"),
 }
 # What a new schema holds already.
 MADE_BY_MIGRATIONS: Final = {"progress", "credit_day_mark"}

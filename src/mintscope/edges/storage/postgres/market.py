@@ -6,6 +6,7 @@ from typing import Final
 from mintscope.base.primitives import Mint
 from mintscope.edges.storage.database import Database, Row
 from mintscope.edges.storage.sql.market.fold import KEPT
+from mintscope.edges.storage.sql.market.mints import DROP_OF_ALL, DROPPED_AT_ONCE, UNFOLLOW_ALL
 from mintscope.edges.storage.sql.market.tables import Cut
 
 VERSION: Final = "SELECT coalesce(max(seq), 0) FROM event WHERE kind IN ('track', 'untrack')"
@@ -13,6 +14,11 @@ NUMBERED: Final = "SELECT address, id FROM mint WHERE address = ANY(?::text[])"
 TRACKED: Final = NUMBERED + " AND since_slot IS NOT NULL"
 NUMBER: Final = "INSERT INTO mint (address) SELECT unnest(?::text[]) RETURNING address, id"
 KEPT_OF: Final = KEPT.format(asked="SELECT unnest(?::text[]) AS value")
+UNFOLLOWED: Final = UNFOLLOW_ALL.format(asked="SELECT unnest(?::text[])")
+DROPPED: Final = [
+    DROP_OF_ALL.format(table=table, numbers="SELECT unnest(?::bigint[])")
+    for table in DROPPED_AT_ONCE
+]
 
 # Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
 DROP_OLD: Final = """
@@ -73,3 +79,15 @@ class PostgresMarketTables:
     def written(self, db: Database) -> None:
         """Wake who listens, once the transaction is committed."""
         db.execute(NOTIFY)
+
+    def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
+        """Follow *mints* no longer, but for their candles; return the numbers of those followed."""
+        found = {
+            Mint(address): int(number) for address, number in db.execute(UNFOLLOWED, (list(mints),))
+        }
+        for statement in DROPPED:
+            db.execute(statement, (list(found.values()),))
+        return found
+
+    def tidy(self, db: Database) -> None:
+        """Do nothing: the server looks after its files."""

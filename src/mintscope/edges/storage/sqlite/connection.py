@@ -28,11 +28,13 @@ class Sizes:
     """How a file is read and written: in pages, of which a connection keeps some in memory.
 
     waits_for_disk   whether a commit does
+    shrinks          whether pages that are not needed any more can be given back to the disk
     """
 
     page_bytes: int = 4_096
     cache_bytes: int = 2 * 1024 * 1024
     waits_for_disk: bool = True
+    shrinks: bool = False
 
 
 USUAL_SIZES: Final = Sizes()
@@ -40,7 +42,8 @@ USUAL_SIZES: Final = Sizes()
 SIZES: Final = {
     "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
     # What is lost with the power is sent again: a commit need not wait for the disk.
-    "webhooks": Sizes(waits_for_disk=False),
+    "webhooks": Sizes(waits_for_disk=False, shrinks=True),
+    "market": Sizes(shrinks=True),
 }
 
 
@@ -140,6 +143,8 @@ def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
     db.execute("PRAGMA temp_store = MEMORY")
     if not read_only:
         db.execute(f"PRAGMA page_size = {sizes.page_bytes}")  # of a file that is new
+        if sizes.shrinks and not db.execute("PRAGMA page_count").get:
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute(f"PRAGMA cache_size = {-sizes.cache_bytes // 1024}")
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")

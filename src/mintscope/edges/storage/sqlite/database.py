@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 import apsw
 
+from mintscope.base.metrics import WAL_BYTES
 from mintscope.edges.storage.database import (
     Batch,
     DatabaseAway,
@@ -41,6 +43,7 @@ class SqliteDatabase:
     """Implements Database over a file.
 
     connection        what SQLite alone has is asked of it
+    wal               the file of its write-ahead log
     busy_timeout_ms   how long a statement waits for other connections
     read_only         the file must be there, and up to date
     """
@@ -57,8 +60,11 @@ class SqliteDatabase:
         with told():
             self.connection = self._db = open_store(path, kind, read_only=read_only)
         self._db.set_busy_timeout(busy_timeout_ms)
+        self.wal = path.with_name(f"{path.name}-wal")
         if not may_write:
             self._db.execute("PRAGMA query_only = ON")
+        elif not read_only:
+            WAL_BYTES.labels(kind).set_function(partial(size_of, self.wal))
 
     @classmethod
     def as_it_is(cls, path: Path) -> Self:
@@ -105,6 +111,14 @@ class SqliteDatabase:
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
+
+
+def size_of(file: Path) -> int:
+    """Return the bytes of *file*, 0 if it is not there."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
 
 
 @contextmanager

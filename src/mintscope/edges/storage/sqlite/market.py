@@ -4,14 +4,33 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+import structlog
+
+from mintscope.base.metrics import FREE_BYTES
 from mintscope.base.primitives import Mint
 from mintscope.edges.storage.database import Database, Row
 from mintscope.edges.storage.sql.market.fold import KEPT
-from mintscope.edges.storage.sql.market.mints import number
+from mintscope.edges.storage.sql.market.mints import (
+    DROP_OF_ALL,
+    DROPPED_AT_ONCE,
+    UNFOLLOW_ALL,
+    number,
+)
 from mintscope.edges.storage.sql.market.tables import Cut
+from mintscope.edges.storage.sqlite.connection import (
+    BUSY_TIMEOUT_MS,
+    USUAL_SIZES,
+    WAL_BYTES_MAX,
+)
+from mintscope.edges.storage.sqlite.database import SqliteDatabase, size_of
 
 TRACKED: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 KEPT_OF: Final = KEPT.format(asked="SELECT value FROM json_each(?)")
+UNFOLLOWED: Final = UNFOLLOW_ALL.format(asked="SELECT value FROM json_each(?)")
+DROPPED: Final = [
+    DROP_OF_ALL.format(table=table, numbers="SELECT value FROM json_each(?)")
+    for table in DROPPED_AT_ONCE
+]
 HAS_OLD: Final = "SELECT 1 FROM candle WHERE mint = ? AND timeframe = ? AND bucket < ? LIMIT 1"
 
 # Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
@@ -30,6 +49,15 @@ DELETE FROM waypoint
  WHERE mint = :mint AND timeframe = :timeframe
    AND bucket < (SELECT min(bucket) FROM candle WHERE mint = :mint AND timeframe = :timeframe)
 """
+
+# Free pages are used again before the file grows: what is given back is what a day has left behind.
+FREE_PAGES_MAX: Final = 4_096
+FREE_SHARE_MAX: Final = 0.1
+PAGES_A_STEP: Final = 256  # a megabyte, in some milliseconds
+PAGE_BYTES: Final = USUAL_SIZES.page_bytes
+CHECKPOINT_MS: Final = 50  # how long readers of older pages are waited for
+
+log = structlog.get_logger()
 
 
 def version(db: Database) -> int:
@@ -67,3 +95,35 @@ class SqliteMarketTables:
 
     def written(self, db: Database) -> None:
         """Do nothing: readers see a commit when they look."""
+
+    def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
+        """Follow *mints* no longer, but for their candles; return the numbers of those followed."""
+        found = {
+            Mint(address): int(number)
+            for address, number in db.execute(UNFOLLOWED, (json.dumps(list(mints)),))
+        }
+        for statement in DROPPED:
+            db.execute(statement, (json.dumps(list(found.values())),))
+        return found
+
+    def tidy(self, db: Database) -> None:
+        """Give pages that hold nothing back to the disk, some at a time, and bound the log."""
+        assert isinstance(db, SqliteDatabase)
+        pages, free = (
+            int(db.execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count")
+        )
+        FREE_BYTES.labels("market").set(free * PAGE_BYTES)
+        if free > max(FREE_PAGES_MAX, pages * FREE_SHARE_MAX):
+            db.execute(f"PRAGMA incremental_vacuum({PAGES_A_STEP})")
+        if size_of(db.wal) > WAL_BYTES_MAX:
+            _empty_log(db)
+
+
+def _empty_log(db: SqliteDatabase) -> None:
+    """Begin the log again from its start, unless a reader still needs it."""
+    db.connection.set_busy_timeout(CHECKPOINT_MS)
+    try:
+        busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
+    finally:
+        db.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    log.debug("wal_emptied" if not busy else "wal_needed_by_a_reader", bytes=size_of(db.wal))

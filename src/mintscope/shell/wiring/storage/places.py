@@ -1,6 +1,6 @@
 """Where an installation is kept: `sqlite:FOLDER` or `postgresql://...`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -13,10 +13,11 @@ from mintscope.edges.storage.copying.copier import Progress, Sum, copy
 from mintscope.edges.storage.copying.sqlite_side import SqliteSide
 from mintscope.edges.storage.copying.table import CannotCopy, Target
 from mintscope.edges.storage.database import DatabaseError
+from mintscope.edges.storage.sqlite.compacting import compact_files
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.extras import extra
 
-__all__ = ["Progress", "back_up", "copy_installation", "named", "place_of", "restore"]
+__all__ = ["Progress", "back_up", "compact", "copy_installation", "named", "place_of", "restore"]
 
 SQLITE: Final = "sqlite:"
 ROLES: Final = ("serve", "ingest", "api")
@@ -84,6 +85,17 @@ def restore(
     for each in (source, secrets):
         if each is not None and config.credits.pepper is None:
             copy_secrets(each, config.data_dir)
+
+
+def compact(config: Config) -> Sequence[tuple[str, int, int]]:
+    """Write the files of the installation anew, while nothing runs; return names and bytes.
+
+    Raises UnusableStore
+    """
+    if config.store is not None:
+        raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
+    with expecting_no_service(place_of(config)):
+        return compact_files(config.data_dir)
 
 
 @contextmanager

@@ -97,7 +97,7 @@ READ_OF_MINTS: Final = """
 SELECT address, sum(count), sum(CAST(buy_volume + sell_volume AS double precision))
   FROM candle JOIN mint ON mint.id = candle.mint
  WHERE address IN (SELECT mint FROM coverage_mint WHERE hour >= :hour)
-   AND timeframe = :timeframe AND bucket >= :since
+   AND timeframe = :timeframe AND bucket >= :since AND since_slot IS NOT NULL
  GROUP BY address
 """
 

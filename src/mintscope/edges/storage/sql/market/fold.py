@@ -14,7 +14,7 @@ from mintscope.core.market.store import CANDLES_MIN, FinalizedSlot, Folded, Fold
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
 from mintscope.edges.storage.sql.market import forgetting
-from mintscope.edges.storage.sql.market.mints import track, untrack
+from mintscope.edges.storage.sql.market.mints import track, untrack_all
 from mintscope.edges.storage.sql.market.rows import last_seq, swaps_of
 from mintscope.edges.storage.sql.market.tables import Cut, MarketTables
 
@@ -176,8 +176,7 @@ class SqlFolding:
         return tracked
 
     def _follow(self, db: Database, folded: Folded) -> None:
-        for mint in folded.untracked:
-            untrack(db, mint)
+        untrack_all(db, self._tables, folded.untracked)
         for mint, slot in folded.tracked.items():
             track(db, mint, (Slot(slot.slot - 1), slot.time), by_rule=True)
         if folded.untracked or folded.tracked:

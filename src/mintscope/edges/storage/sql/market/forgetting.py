@@ -30,7 +30,7 @@ DELETE FROM activity
 """
 FORGET_MINTS: Final = """
 DELETE FROM mint
- WHERE id > ?1 AND id <= ?2 AND since_slot IS NULL AND is_removed = 0
+ WHERE id > ?1 AND id <= ?2 AND since_slot IS NULL AND is_removed = 0 AND is_uncleared = 0
    AND (SELECT activity.day FROM activity WHERE activity.mint = mint.id) IS NULL
    AND (SELECT min(swap.seq) FROM swap WHERE swap.mint = mint.id) IS NULL
 RETURNING address

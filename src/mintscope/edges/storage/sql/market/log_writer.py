@@ -21,11 +21,12 @@ from mintscope.core.market.store import (
 )
 from mintscope.edges.storage.database import Batch, Database, DatabaseAccess
 from mintscope.edges.storage.sql.market import not_read
+from mintscope.edges.storage.sql.market.clearing import clear_some
 from mintscope.edges.storage.sql.market.coverage import CoverageWriter, died
 from mintscope.edges.storage.sql.market.deciding import deciding_pools, keep_deciding
 from mintscope.edges.storage.sql.market.fold import SqlFolding
 from mintscope.edges.storage.sql.market.forgetting import Forgetting
-from mintscope.edges.storage.sql.market.mints import MintIds, track, untrack
+from mintscope.edges.storage.sql.market.mints import MintIds, track, untrack_all
 from mintscope.edges.storage.sql.market.rows import (
     deciding_blob,
     header_of,
@@ -172,6 +173,7 @@ class SqlMarketStore:
         """Forget up to *events_max* of the oldest events that are not needed; return how many.
 
         On a new day some mints that no longer trade are forgotten with each call.
+        Candles of mints that are followed no more go some at a time, too.
         """
         return await self._access.run(lambda db: self._trim(db, events_max))
 
@@ -183,8 +185,8 @@ class SqlMarketStore:
         with db.transaction():
             db.execute("UPDATE progress SET follows_files = ?", (follows_files,))
             if not self._follows_all:
-                for (address,) in db.execute(CHOSEN_BY_RULE):
-                    untrack(db, Mint(address))
+                chosen = [Mint(address) for (address,) in db.execute(CHOSEN_BY_RULE)]
+                untrack_all(db, self._tables, chosen)
             if not db.execute("SELECT 1 FROM header LIMIT 1").get:
                 for mint in mints:
                     track(db, mint)
@@ -199,7 +201,9 @@ class SqlMarketStore:
 
     def _trim(self, db: Database, events_max: int) -> int:
         trimmed = _trim(db, events_max, self._retention.swaps_s)
+        clear_some(db)
         self._forgetting.step(db)
+        self._tables.tidy(db)
         return trimmed
 
     def _write(self, db: Database, changes: Sequence[Change]) -> None:
@@ -263,9 +267,14 @@ class _Added:
 
     def flush(self, db: Database) -> None:
         """Write them."""
-        for batch, rows in ((EVENTS, self.events), (HEADERS, self._headers), (SWAPS, self._swaps)):
-            db.executemany(batch, rows)
-            rows.clear()
+        for batch, rows in (
+            (EVENTS, self.events),
+            (HEADERS, self._headers),
+            (SWAPS, self._swaps),
+        ):
+            if rows:
+                db.executemany(batch, rows)
+                rows.clear()
 
 
 def _retract(db: Database, seq: int, slot: Slot) -> None:

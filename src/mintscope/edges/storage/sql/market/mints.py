@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.edges.storage.database import Database
+from mintscope.edges.storage.database import Batch, Database
+from mintscope.edges.storage.sql.market.clearing import clear, clear_if_left
 from mintscope.edges.storage.sql.market.rows import last_seq, mints_blob
 from mintscope.edges.storage.sql.market.tables import MarketTables
 
@@ -23,6 +24,17 @@ UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0
  WHERE address = ? AND since_slot IS NOT NULL
 RETURNING id
 """
+
+# `asked` and `numbers`: values of an array, as each engine has them.
+UNFOLLOW_ALL: Final = """
+UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0, is_uncleared = 1
+ WHERE address IN ({asked}) AND since_slot IS NOT NULL
+RETURNING address, id
+"""
+DROP_OF_ALL: Final = "DELETE FROM {table} WHERE mint IN ({numbers})"
+DROPPED_AT_ONCE: Final = ("state", "history_job", "import_candle")
+UNFOLLOWED_A_STATEMENT: Final = 5_000
+UNTRACKED: Final = Batch("event", {"seq": "bigint", "kind": "text", "mints": "bytea"})
 
 TIP: Final = """
 SELECT slot, time FROM header WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
@@ -87,6 +99,7 @@ def track(
     An operator's word makes it listed, so that no rule drops it.
     """
     mint_id = number(db, mint)
+    clear_if_left(db, mint_id)
     if not by_rule:
         db.execute("UPDATE mint SET is_listed = 1, is_removed = 0 WHERE id = ?", (mint_id,))
     slot, time = since or db.execute(TIP).fetchone() or (BEFORE_ALL, None)
@@ -107,10 +120,21 @@ def untrack(db: Database, mint: Mint) -> bool:
     mint_id = db.execute(UNFOLLOW, (mint,)).get
     if mint_id is None:
         return False
-    db.execute("DELETE FROM candle WHERE mint = ?", (mint_id,))
-    db.execute("DELETE FROM waypoint WHERE mint = ?", (mint_id,))
+    clear(db, mint_id)
     db.execute("DELETE FROM state WHERE mint = ?", (mint_id,))
     db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
     db.execute("DELETE FROM import_candle WHERE mint = ?", (mint_id,))
     db.execute(ADD_EVENT, (last_seq(db) + 1, "untrack", mints_blob([mint])))
     return True
+
+
+def untrack_all(db: Database, tables: MarketTables, mints: Sequence[Mint]) -> None:
+    """Follow *mints* no longer, in their order; `clearing` deletes their candles afterwards."""
+    for first in range(0, len(mints), UNFOLLOWED_A_STATEMENT):
+        part = mints[first : first + UNFOLLOWED_A_STATEMENT]
+        gone = tables.unfollow(db, part)
+        in_order = [mint for mint in part if mint in gone]
+        seq = last_seq(db) + 1
+        db.executemany(
+            UNTRACKED, ((seq + n, "untrack", mints_blob([mint])) for n, mint in enumerate(in_order))
+        )

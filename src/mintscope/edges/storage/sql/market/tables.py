@@ -38,3 +38,9 @@ class MarketTables(Protocol):
 
     def written(self, db: Database) -> None:
         """Wake who reads the log; within the transaction that wrote it."""
+
+    def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
+        """Follow *mints* no longer, but for their candles; return the numbers of those followed."""
+
+    def tidy(self, db: Database) -> None:
+        """Give back to the disk a bounded part of what is not needed any more."""

@@ -1,0 +1,157 @@
+"""A list as it is kept between processes: pieces of bytes that a starting process reads.
+
+To take in all mints from the store costs a read of each; a snapshot is the numbers as they lie in
+memory.  A list that is restored and brought to a later slot is, to the last bit, the one that was
+never put away.
+"""
+
+import zlib
+from collections.abc import Iterator
+from hashlib import blake2b
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+
+from mintscope.core.market.listing.columns import ROW, PartChunk
+from mintscope.core.market.listing.spans import SPANS
+from mintscope.core.market.listing.store import FactPlace, FoldedTo
+from mintscope.core.market.listing.token_list import KeptRows, TokenList
+
+VERSION: Final = 1
+# What it was written as: one of another form is not read, and the mints are taken in one by one.
+FORM: Final = blake2b(repr((VERSION, ROW.descr, SPANS)).encode(), digest_size=8).hexdigest()
+ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
+TEXTS_A_PART: Final = 20_000
+PIECE_BYTES: Final = 1 << 20  # before it is compressed
+LEVEL: Final = 1  # of zlib: the fastest
+
+
+class NotASnapshot(Exception):
+    """The pieces are no whole list of this form."""
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
+    """What the list was when it was kept.
+
+    rows          how many it has, those of mints that are gone among them
+    gone          the part in which a mint went, and its row
+    tracked_seq   up to where tracked and untracked mints were read
+    facts         up to where facts of mints were read
+    """
+
+    folded: FoldedTo
+    rows: int
+    gone: list[tuple[int, int]]
+    tracked_seq: int
+    facts: FactPlace
+
+
+class Rows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
+    """Some rows, from number *first* on."""
+
+    first: int
+    rows: KeptRows
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk"):
+    """What was traded in a closed part: a `PartChunk` of D1, or of a minute."""
+
+    of_day: bool
+    number: int
+    rows: bytes
+    closes: bytes
+    volumes: bytes
+    swaps: bytes | None
+    bought: bytes | None
+
+
+class Texts(msgspec.Struct, frozen=True, array_like=True, tag="texts"):
+    """What names and symbols look like, in the order of their numbers."""
+
+    texts: list[str]
+
+
+Part: TypeAlias = Head | Rows | Chunk | Texts
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
+
+
+def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[bytes]:
+    """Yield what is to be kept of *tokens*, which must not change meanwhile."""
+    waiting: list[msgspec.Raw] = []
+    size = 0
+    for part in _parts(tokens, tracked_seq, facts):
+        encoded = _encode(part)
+        waiting.append(msgspec.Raw(encoded))
+        size += len(encoded)
+        if size >= PIECE_BYTES:
+            yield zlib.compress(_encode(waiting), LEVEL)
+            waiting, size = [], 0
+    if waiting:
+        yield zlib.compress(_encode(waiting), LEVEL)
+
+
+def _parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[Part]:
+    rows, texts = tokens.row_count, tokens.look_alike_texts()
+    yield Head(tokens.folded, rows, tokens.gone_rows(), tracked_seq, facts)
+    for first in range(0, len(texts), TEXTS_A_PART):
+        yield Texts(texts[first : first + TEXTS_A_PART])
+    for first in range(0, rows, ROWS_A_PART):
+        yield Rows(first, tokens.kept_rows(first, min(first + ROWS_A_PART, rows)))
+    for of_day, number, chunk in tokens.closed_chunks():
+        swaps = None if chunk.swaps is None else chunk.swaps.tobytes()
+        bought = None if chunk.bought is None else chunk.bought.tobytes()
+        numbers = chunk.rows.tobytes(), chunk.closes.tobytes(), chunk.volumes.tobytes()
+        yield Chunk(of_day, number, *numbers, swaps, bought)
+
+
+class Restoring:
+    """Makes a list of its pieces, given in order.  All methods raise NotASnapshot."""
+
+    def __init__(self) -> None:
+        self._head: Head | None = None
+        self._tokens: TokenList | None = None
+
+    def add(self, piece: bytes) -> None:
+        """Take in the next piece: some milliseconds, in any thread."""
+        try:
+            for part in _decode(zlib.decompress(piece)):
+                self._add(part)
+        except (zlib.error, msgspec.MsgspecError, ValueError) as cause:
+            raise NotASnapshot(f"expected a piece of a list; {cause}") from cause
+
+    def whole(self) -> tuple[TokenList, Head]:
+        """Return the list, and where to go on from."""
+        if self._head is None or self._tokens is None:
+            raise NotASnapshot("expected the pieces of a list, were none")
+        if self._tokens.row_count != self._head.rows:
+            raise NotASnapshot(f"expected {self._head.rows} rows, were {self._tokens.row_count}")
+        return self._tokens, self._head
+
+    def _add(self, part: Part) -> None:
+        if isinstance(part, Head):
+            self._head = part
+            self._tokens = TokenList(part.folded)
+            self._tokens.expect_rows(part.rows, part.gone)
+            return
+        if self._tokens is None:
+            raise NotASnapshot("expected the head of a list first")
+        match part:
+            case Texts(texts):
+                self._tokens.restore_texts(texts)
+            case Rows(first, rows):
+                self._tokens.restore_rows(first, rows)
+            case Chunk():
+                self._tokens.restore_chunk(part.number, _chunk(part), of_day=part.of_day)
+
+
+def _chunk(kept: Chunk) -> PartChunk:
+    return PartChunk(
+        np.frombuffer(kept.rows, np.int32).copy(),
+        np.frombuffer(kept.closes, np.float64).copy(),
+        np.frombuffer(kept.volumes, np.int64).copy(),
+        None if kept.swaps is None else np.frombuffer(kept.swaps, np.int32).copy(),
+        None if kept.bought is None else np.frombuffer(kept.bought, np.int64).copy(),
+    )

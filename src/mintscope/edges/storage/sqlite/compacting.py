@@ -1,0 +1,36 @@
+"""Writing the files of an installation anew, so that they take no more than what they hold."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+
+from mintscope.base.errors import StoreUnavailable
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, WEBHOOKS_FILE
+from mintscope.edges.storage.sqlite.connection import SIZES, USUAL_SIZES
+
+KINDS = {MARKET_FILE: "market", MONEY_FILE: "money", WEBHOOKS_FILE: "webhooks"}
+
+
+def compact_files(folder: Path) -> Sequence[tuple[str, int, int]]:
+    """Write each file of *folder* anew, which no process may use; return its name and bytes.
+
+    The bytes are those before and after.  A file of a market gives pages back from then on.
+    It needs as much free space as the file has bytes.
+    Raises StoreUnavailable; the file is then as it was.
+    """
+    return [_compact(folder / name) for name in KINDS if (folder / name).exists()]
+
+
+def _compact(path: Path) -> tuple[str, int, int]:
+    before = path.stat().st_size
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
+            if SIZES.get(KINDS[path.name], USUAL_SIZES).shrinks:
+                db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except apsw.Error as cause:
+        raise StoreUnavailable(f"expected to write {path} anew: {cause}") from cause
+    return path.name, before, path.stat().st_size

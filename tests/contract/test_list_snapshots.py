@@ -1,0 +1,231 @@
+"""A list that was kept and is read again is the one that went on, to the last bit."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+from msgspec.structs import replace
+from typing_extensions import override
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.base.time import MINUTE_MS
+from mintscope.core.market.listing.listed import ListLine, ListQuestion, Sort
+from mintscope.core.market.listing.snapshot import FORM, pieces
+from mintscope.core.market.listing.store import FactPlace, ListSnapshots, SnapshotMark
+from mintscope.core.market.listing.token_list import TokenList
+from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.retention import Retention
+from mintscope.core.market.store import MINUTES_S, DeadSlot, NewSlot
+from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.list_keeper import EVERY_S, ListKeeper
+from mintscope.edges.follow.lister import Lister
+from support.fakes.facts import FACTS
+from support.fakes.made_chain import MINTS, START
+from support.scenes.listing import KeptMarket
+from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
+
+A, B, C, D = MINTS
+EVERY_MS: Final = round(EVERY_S * 1_000)
+NOWHERE: Final = FactPlace(UnixMs(0), Mint(""))
+# As little as may be kept, so that candles are dropped.
+RETENTION: Final = Retention(
+    {each: MINUTES_S if each is Timeframe.M1 else WIDTH_S[each] for each in Timeframe}
+)
+STEPS_S: Final = (7, 60, 61, 130, 300, 700, 4_000)
+NAMES: Final = ("Wrapped SOL", "Wrapped S0L", "ẞig", "\u202eevil", None)
+
+
+@pytest.fixture(params=MARKET_ENGINES)
+async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KeptMarket]:
+    async with market_of(request.param, tmp_path, retention=RETENTION) as opened:
+        await opened.store.start(mints=[], follows_files=False)
+        yield KeptMarket(opened)
+
+
+class Seen(ListKeeper):
+    """Notes the list in all its bits whenever it might be kept."""
+
+    bits: list[bytes]
+
+    @override
+    async def keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
+        self.bits = list(pieces(tokens, 0, NOWHERE))
+        await super().keep(tokens, tracked_seq, facts)
+
+
+class Process:
+    """An api process, as far as it keeps a list."""
+
+    def __init__(self, market: KeptMarket, clock: ManualClock) -> None:
+        snapshots = market.market.list_snapshots
+        self.keeper = Seen(snapshots, clock, mints_min=1)
+        reader = market.market.lists
+        self.lister = Lister(reader, clock, wait=look_again_soon, keeper=self.keeper)
+
+    async def look(self) -> None:
+        await self.lister.refresh()
+        await self.lister.keep()
+
+    def lines(self, text: str = "", sort: Sort = Sort.VOLUME) -> list[ListLine]:
+        return [*self.lister.newest().page(ListQuestion(text=text, sort=sort, limit=99)).lines]
+
+
+def trade(mint: Mint, usd: float | None, volume: int, index: int) -> PricedSwap:
+    sol = None if usd is None else usd / 100
+    return PricedSwap(mint, index, 0, -1, 0, index % 2 == 0, volume, usd, sol, "pool")
+
+
+async def test_a_list_that_was_read_again_is_the_one_that_went_on(market: KeptMarket) -> None:
+    """Over forks, restarts, mints that come, go and are named, days and pauses."""
+    random = Random(28)
+    clock = ManualClock(UnixMs(START * 1000))
+    went_on = Process(market, clock)
+    read_again: list[Process] = []
+    followed: set[Mint] = set()
+    time: int = START
+    await market.append(1, time)
+    for slot in range(2, 202):
+        time += {70: 90_000, 140: 400_000}.get(slot, random.choice(STEPS_S))
+        if random.random() < 0.1 or slot == 2:
+            mint = A if slot == 2 else random.choice([B, C, D])
+            await (market.untrack if mint in followed else market.track)(mint)
+            followed ^= {mint}
+        if random.random() < 0.1:
+            name = random.choice(NAMES)
+            facts = replace(FACTS, read_at_ms=clock.now(), name=name, supply=slot)
+            await market.learn(random.choice(sorted(followed)), facts)
+        traded = [
+            trade(mint, random.choice([None, *[random.uniform(1, 9)] * 9]), random.randrange(99), n)
+            for n, mint in enumerate([A, *random.choices(MINTS, k=random.randrange(4))])
+        ]
+        if random.random() < 0.1:
+            await die(market, slot, time, traded)
+        else:
+            await market.append(slot, time, *traded)
+        clock.advance(EVERY_MS)
+        if random.random() < 0.3 or slot == 201:
+            await went_on.look()
+            for process in read_again:
+                await process.look()
+                assert process.keeper.bits == went_on.keeper.bits
+                assert process.lines() == went_on.lines()
+                assert process.lines("sol") == went_on.lines("sol")
+                assert process.lines(A[:5]) == went_on.lines(A[:5])
+            read_again = [*read_again[-2:], Process(market, clock)]
+    built = Lister(market.market.lists, clock, wait=look_again_soon)
+    await built.refresh()
+    for sort in Sort:
+        question = ListQuestion(sort=sort, limit=99)
+        from_mints = [line._replace(age_s=0) for line in built.newest().page(question).lines]
+        assert [line._replace(age_s=0) for line in went_on.lines(sort=sort)] == from_mints
+    assert await market.market.list_snapshots.newest() is not None
+
+
+async def die(market: KeptMarket, slot: int, time: int, swaps: list[PricedSwap]) -> None:
+    """Let *slot* of a fork join the log, and die."""
+    header = SlotHeader(Slot(slot), Slot(slot - 1), f"fork {slot}", UnixS(time))
+    await market.market.store.write([NewSlot(header, swaps)])
+    await market.market.store.write([DeadSlot(Slot(slot))])
+    await market.append(slot, time)
+
+
+async def followed_market(market: KeptMarket, clock: ManualClock) -> Process:
+    """Return a process whose list of one mint is kept."""
+    await market.append(1, START)
+    await market.track(A)
+    await market.append(2, START + 1, trade(A, 2.0, 5, 0))
+    process = Process(market, clock)
+    await process.look()
+    return process
+
+
+async def read_pieces(snapshots: ListSnapshots, mark: SnapshotMark) -> list[bytes | None]:
+    return [await snapshots.piece(mark.number, place) for place in range(mark.piece_count)]
+
+
+async def test_a_list_is_kept_again_once_it_is_old(market: KeptMarket) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    snapshots = market.market.list_snapshots
+    assert await snapshots.newest() is None
+    process = await followed_market(market, clock)
+    first = await snapshots.newest()
+    assert first is not None
+    assert first.form == FORM
+    assert None not in await read_pieces(snapshots, first)
+
+    await market.append(3, START + 2, trade(A, 3.0, 5, 0))
+    await process.look()
+    assert await snapshots.newest() == first
+    clock.advance(EVERY_MS)
+    await process.look()
+    second = await snapshots.newest()
+    assert second is not None
+    assert second.number > first.number
+    assert second.folded_seq > first.folded_seq
+    assert await snapshots.piece(first.number, 0) is None
+
+
+async def test_of_several_processes_one_keeps_it(market: KeptMarket) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    first = await followed_market(market, clock)
+    second = Process(market, clock)
+    await second.look()
+    clock.advance(EVERY_MS)
+    await market.append(3, START + 2)
+    await first.look()
+    kept = await market.market.list_snapshots.newest()
+    await second.look()
+    assert await market.market.list_snapshots.newest() == kept
+
+
+async def test_one_at_a_time_and_one_that_was_left_is_passed(market: KeptMarket) -> None:
+    snapshots, now = market.market.list_snapshots, UnixMs(START * 1000)
+    first = await snapshots.begin(now)
+    assert first is not None
+    await snapshots.add(first, 0, b"half")
+    assert await snapshots.begin(UnixMs(now + MINUTE_MS)) is None
+    assert await snapshots.newest() is None
+    second = await snapshots.begin(UnixMs(now + 5 * MINUTE_MS))
+    assert second is not None
+    assert second > first
+    await snapshots.add(second, 0, b"whole")
+    mark = SnapshotMark(second, FORM, 7, 1)
+    await snapshots.end(mark)
+    assert await snapshots.newest() == mark
+    assert await snapshots.piece(first, 0) is None
+    assert await snapshots.piece(second, 0) == b"whole"
+
+
+@pytest.mark.parametrize(
+    "spoiled", ["form = 'another'", "piece_count = piece_count + 1", "content"]
+)
+async def test_one_that_cannot_be_read_is_not(
+    market: KeptMarket, spoiled: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    went_on = await followed_market(market, clock)
+    engine = request.node.callspec.params["market"]
+    if spoiled == "content":
+        literal = "x'00'" if engine == "sqlite" else "'\\x00'"
+        execute_in(engine, tmp_path, f"UPDATE list_snapshot_piece SET content = {literal}")
+    else:
+        execute_in(engine, tmp_path, f"UPDATE list_snapshot SET {spoiled}")
+    process = Process(market, clock)
+    await process.look()
+    assert process.lines() == went_on.lines()
+
+
+async def test_one_that_is_older_than_the_log_is_not_read(market: KeptMarket) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    await followed_market(market, clock)
+    for slot in range(3, 9):
+        await market.append(slot, START + slot * 1_000, trade(A, 1.0, 5, 0))
+    await market.trim()
+    process = Process(market, clock)
+    await process.look()  # which finds that the log does not reach back so far
+    await process.look()
+    assert [line.swaps for line in process.lines()] == [7]
