@@ -241,8 +241,11 @@ class SqlPaymentBooks:
 
     def _check(self, after_entry: int | None) -> Checked:
         bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
-        with self._db.snapshot():
+        # Two entries that cancel out are written behind the write lock, and a debit may come between
+        # them without it: behind the lock the mark is in front of both or behind both.
+        with self._db.transaction():
             newest = int(self._db.execute(NEWEST_ENTRY).get)
+        with self._db.snapshot():
             is_read = after_entry is not None and newest - after_entry <= NEW_MAX
             checks = CHECKS | CHECKS_OF_NEW if is_read else CHECKS
             violations = [
