@@ -73,12 +73,12 @@ async def test_every_account_is_listed_by_the_end_of_its_token(engine: Engine) -
     await engine.ledger.issue(second, 7, "")
     await engine.ledger.spend(account)
 
-    one, two = await engine.accounts.accounts()
+    one, two = await engine.accounts.page()
     assert (one.account, one.hint, one.note) == (account, first[-8:], "for one")
     assert (one.credit_count, one.balance, one.issued_at) == (5, 4, NOW)
     assert (two.hint, two.credit_count, two.balance) == (second[-8:], 7, 7)
-    assert await engine.accounts.accounts(first[-8:]) == [one]
-    assert await engine.accounts.accounts("%") == []
+    assert await engine.accounts.ending_in(first[-8:]) == [one]
+    assert await engine.accounts.ending_in("%") == []
 
 
 async def test_a_summary_adds_up_each_kind(engine: Engine) -> None:
@@ -97,3 +97,16 @@ async def test_a_store_that_cannot_be_read_is_unavailable(engine: Engine) -> Non
     engine.spoil()
     with pytest.raises(ServiceUnavailable):
         await engine.accounts.contradictions()
+
+
+async def test_accounts_are_listed_a_page_at_a_time(engine: Engine) -> None:
+    tokens = [credit_token(number) for number in range(1, 6)]
+    accounts = [await engine.ledger.issue(token, 3, "") for token in tokens]
+
+    first = await engine.accounts.page(limit=2)
+    assert [each.account for each in first] == accounts[:2]
+    second = await engine.accounts.page(after=first[-1].account, limit=2)
+    assert [each.account for each in second] == accounts[2:4]
+    assert [each.account for each in await engine.accounts.page(after=accounts[3])] == accounts[4:]
+    assert await engine.accounts.page(after=accounts[-1]) == []
+    assert len(await engine.accounts.ending_in("", limit=4)) == 4

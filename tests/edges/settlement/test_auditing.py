@@ -320,3 +320,16 @@ async def test_a_long_history_is_compared_over_many_audits(
     everything = await money.treasury_books.scan(ScanScope.ALL)
     assert everything is not None
     assert everything.finished_at is not None
+
+
+async def test_a_process_that_starts_begins_no_walk_if_one_has_ended_today(world: World) -> None:
+    """A start costs the same at any age; what is new since the last audit is checked."""
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
+    world.seconds(180)
+    assert await world.audit(is_start=True) == []
+    world.sql("UPDATE credit_account SET balance = balance + 1")
+
+    assert await world.audit(full=True, is_start=True) == []
+    world.seconds(24 * 3600)
+    broken = await world.audit(full=True, is_start=True)
+    assert [violation.invariant for violation in broken] == [Invariant.BALANCE_IS_SUM]

@@ -126,12 +126,12 @@ def test_the_guards_of_the_journal_hold_after_a_copy(folder: Path, tmp_path: Pat
 async def test_credits_go_on_where_they_were(folder: Path, tmp_path: Path) -> None:
     dsn, clock = dsn_in(tmp_path), SystemClock()
     async with open_money(folder, pepper=PEPPER, clock=clock) as money:
-        before = await money.credits.accounts()
+        before = await money.credits.page()
     copied(SqliteSide(folder), PostgresSide(dsn, is_new=True))
     async with open_money_tables(
         dsn, pepper=PEPPER, pepper_file=folder / PEPPER_FILE, clock=clock
     ) as money:
-        assert await money.credits.accounts() == before
+        assert await money.credits.page() == before
         assert await money.credits.contradictions() == []
 
 

@@ -365,7 +365,7 @@ async def test_a_market_that_is_no_database_fails(tmp_path: Path) -> None:
 
 async def make_money(folder: Path) -> None:
     async with money_in(folder) as money:
-        assert await money.credits.accounts() == []
+        assert await money.credits.page() == []
 
 
 def test_money_needs_its_own_pepper(tmp_path: Path) -> None:

@@ -27,7 +27,11 @@ class MemoryBooks:
     noted: dict[Signature, Orphan] = field(default_factory=dict)
 
     async def walked(self) -> Walked:
-        return Walked(0, None)
+        return Walked(0, 0, None, None)
+
+    async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:  # noqa: ARG002 - it keeps none
+        """Delete nothing: there is nothing to forget."""
+        return False
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
         assert now or begins

@@ -14,6 +14,8 @@ from mintscope.base.primitives import CreditAccount, UnixMs
 
 STATEMENT_LINES: Final = 100
 STATEMENT_DAYS: Final = 30
+ACCOUNTS_A_PAGE: Final = 200
+FIRST: Final = CreditAccount(0)  # behind it every account comes
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
@@ -120,11 +122,21 @@ class CreditAccounts(Protocol):
     Raises ServiceUnavailable from every verb when the store does not answer.
     """
 
-    async def accounts(self, ending: str = "") -> Sequence[AccountLine]:
-        """Return the accounts whose credit token ends in *ending*, oldest first."""
+    async def page(
+        self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts behind the account *after*, oldest first."""
+
+    async def ending_in(
+        self, ending: str, *, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
-        """Return what moved the balance of *account*, by kind."""
+        """Return what moved the balance of *account*, by kind: the spends last.
+
+        Spends that are added up by day are known by their day alone.
+        """
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say; always none."""
+        """Return the accounts whose balance is not what their entries say since the last close."""

@@ -48,6 +48,7 @@ from mintscope.core.payments.store import Budget, PaymentStore
 log = structlog.get_logger()
 
 AUDIT_S: Final = 60.0
+NOT_YET: Final = -1
 
 
 @dataclass(kw_only=True)
@@ -74,9 +75,9 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
-    _day: int = -1  # of the last audit of everything
+    _day: int = NOT_YET  # of the last audit of everything
     _told: set[Signature] = field(default_factory=set)  # orphans
-    _forgotten_on: int = -1  # the day when old reports were last dropped
+    _forgotten_on: int = NOT_YET  # the day when old reports were last dropped
     _started_s: float = field(init=False)  # Unix time when monotonic time was 0
 
     def __post_init__(self) -> None:
@@ -151,7 +152,9 @@ class PaymentMaintenance:
     async def _audit_books(self) -> None:
         today = self.clock.now() // DAY_MS
         try:
-            violations = await self.auditor.audit(full=today != self._day)
+            violations = await self.auditor.audit(
+                full=today != self._day, is_start=self._day == NOT_YET
+            )
         except ChainUnavailable as trouble:
             AUDITS.labels("blind").inc()
             log.warning("the treasury cannot be compared", reason=str(trouble))

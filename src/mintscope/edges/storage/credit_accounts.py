@@ -8,7 +8,7 @@ import structlog
 
 from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import CreditAccount
-from mintscope.core.credits.ledger import AccountLine, KindLine
+from mintscope.core.credits.ledger import ACCOUNTS_A_PAGE, FIRST, AccountLine, KindLine
 from mintscope.edges.storage.credit_ledger import UNAVAILABLE
 from mintscope.edges.storage.credit_tables import ListsCredits
 
@@ -27,16 +27,24 @@ class TableCreditAccounts:
         self._listing = listing
         self._errors = errors
 
-    async def accounts(self, ending: str = "") -> Sequence[AccountLine]:
-        """Return the accounts whose credit token ends in *ending*, oldest first."""
-        return await self._read(lambda: self._listing.accounts(ending))
+    async def page(
+        self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts behind the account *after*, oldest first."""
+        return await self._read(lambda: self._listing.page(after, limit))
+
+    async def ending_in(
+        self, ending: str, *, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
+        return await self._read(lambda: self._listing.ending_in(ending, limit))
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
-        """Return what moved the balance of *account*, by kind."""
+        """Return what moved the balance of *account*, by kind: the spends last."""
         return await self._read(lambda: self._listing.summary(account))
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say; always none."""
+        """Return the accounts whose balance is not what their entries say since the last close."""
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:

@@ -31,14 +31,17 @@ class ReadsCredits(Protocol):
 class ListsCredits(Protocol):
     """Lists all credit accounts; raises the errors of its engine."""
 
-    def accounts(self, ending: str = "") -> list[AccountLine]:
-        """Return the accounts whose credit token ends in *ending*, oldest first."""
+    def page(self, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts behind the account *after*, oldest first."""
+
+    def ending_in(self, ending: str, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return what moved the balance of *account*, by kind."""
+        """Return what moved the balance of *account*, by kind: the spends last."""
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say."""
+        """Return the accounts whose balance is not what their entries say since the last close."""
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -7,9 +7,20 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.base.credentials import CredentialKind, make_credit_token
-from mintscope.core.credits.ledger import AccountLine, KindLine
+from mintscope.base.primitives import CreditAccount
+from mintscope.core.credits.ledger import FIRST, AccountLine, KindLine
 from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.output import AsJson, moment, print_json, print_rows, visible
+from mintscope.shell.cli.output import (
+    LINES,
+    LINES_MAX,
+    NUMBER_MAX,
+    AsJson,
+    moment,
+    print_json,
+    print_rows,
+    tell_more,
+    visible,
+)
 from mintscope.shell.cli.stores import with_money
 from mintscope.shell.wiring.stores import Money
 
@@ -70,14 +81,35 @@ def issue(
 
 
 @credit_commands.command("list")
-def list_accounts(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """List all credit tokens by their last eight characters."""
-    accounts = with_money(config, lambda money: money.credits.accounts())
+def list_accounts(
+    *,
+    after: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Begin behind this number.", min=0, max=NUMBER_MAX)
+    ] = FIRST,
+    limit: Annotated[
+        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)
+    ] = LINES,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """List credit tokens by their last eight characters, the oldest first."""
+    found = with_money(
+        config, lambda money: money.credits.page(after=CreditAccount(after), limit=limit + 1)
+    )
     rows = [
-        (f"...{each.hint}", moment(each.issued_at), each.credit_count, each.balance, each.note)
-        for each in accounts
+        (
+            each.account,
+            f"...{each.hint}",
+            moment(each.issued_at),
+            each.credit_count,
+            each.balance,
+            each.note,
+        )
+        for each in found[:limit]
     ]
-    print_rows(("token", "issued", "credits", "left", "note"), rows, as_json=as_json)
+    columns = ("number", "token", "issued", "credits", "left", "note")
+    print_rows(columns, rows, as_json=as_json)
+    tell_more("--after", [each.account for each in found], limit)
 
 
 @credit_commands.command()
@@ -92,7 +124,7 @@ def show(
     """Show what changed the balance of the credit tokens that end in HINT."""
 
     async def read(money: Money) -> list[tuple[AccountLine, Sequence[KindLine]]]:
-        accounts = await money.credits.accounts(hint.lower())
+        accounts = await money.credits.ending_in(hint.lower())
         return [(account, await money.credits.summary(account.account)) for account in accounts]
 
     accounts = with_money(config, read)

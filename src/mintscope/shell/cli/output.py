@@ -1,6 +1,6 @@
 """What commands print, and why a command ends."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NoReturn
 
@@ -11,11 +11,14 @@ from mintscope.base.time import iso_time
 from mintscope.client.cli.tables import NONE, AsJson, Cell, print_json, print_rows, visible
 
 __all__ = [
-    "EXIT_BAD_INPUT", "NONE", "AsJson", "Cell",
-    "moment", "print_json", "print_rows", "refusing", "stop", "visible",
+    "EXIT_BAD_INPUT", "LINES", "LINES_MAX", "NONE", "NUMBER_MAX", "AsJson", "Cell",
+    "moment", "print_json", "print_rows", "refusing", "stop", "tell_more", "visible",
 ]  # fmt: skip
 
 EXIT_BAD_INPUT: Final = 2
+LINES: Final = 1_000
+LINES_MAX: Final = 100_000  # some 10 MB
+NUMBER_MAX: Final = 2**63 - 1
 
 
 @contextmanager
@@ -31,6 +34,12 @@ def stop(message: str, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
     """End the command with one *message* on stderr."""
     typer.echo(message, err=True)
     raise typer.Exit(exit_code) from None
+
+
+def tell_more(option: str, numbers: Sequence[int], limit: int) -> None:
+    """Say on stderr how to see what comes behind the first *limit* of *numbers*, if more are."""
+    if len(numbers) > limit:
+        typer.echo(f"there are more: {option} {numbers[limit - 1]}", err=True)
 
 
 def moment(at: UnixMs | None) -> str | None:

@@ -144,6 +144,9 @@ class CreditsConfig(Section):
     more. Beside those in the file `roots` of data_dir."""
     roots_file: values.File = None
     """The file that holds roots instead, one a line; one in data_dir is found without it."""
+    spends_kept_months: int = Field(default=13, ge=0, le=1_200)
+    """Months for which each spend of a closed month is kept; 0: for ever. What an account got, and
+    what it spent in each month, is always kept: operating.md#closed-months."""
 
 
 class AccountsConfig(Section):

@@ -188,6 +188,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
                 chain=chain,
                 payment_tokens=tokens,
                 recognise=adopter.recognise,
+                spends_kept_months=config.credits.spends_kept_months or None,
             ),
             reader=reader,
         )
@@ -252,6 +253,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
     chain: RpcSettlement,
     payment_tokens: Sequence[AcceptedToken],
     recognise: Recognise,
+    spends_kept_months: int | None,
 ) -> PaymentMaintenance:
     clock, slot_s = facilitator.clock, chain.slot_s
     reconciler = Reconciler(
@@ -270,6 +272,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         reconciler=reconciler,
         clock=clock,
         assets=[None, *(each.terms.asset for each in payment_tokens[1:])],
+        spends_kept_months=spends_kept_months,
     )
     return PaymentMaintenance(
         chain=chain,

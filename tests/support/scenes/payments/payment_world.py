@@ -180,7 +180,9 @@ class World:
             on_unreadable=lambda payment, why: self.unreadable.append((payment.signature, why)),
         )
 
-    async def audit(self, *, full: bool = False, is_usdc_taken: bool = False) -> list[Violation]:
+    async def audit(
+        self, *, full: bool = False, is_start: bool = False, is_usdc_taken: bool = False
+    ) -> list[Violation]:
         """Audit as the service does, but with a new auditor each time."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
@@ -193,7 +195,7 @@ class World:
                 clock=self.clock,
                 assets=[None, USDC] if is_usdc_taken else [None],
             )
-            return list(await auditor.audit(full=full))
+            return list(await auditor.audit(full=full, is_start=is_start))
 
     async def recognise(self, wire: bytes) -> Recognised | None:
         """Tell a payment by its quote, as the service does."""

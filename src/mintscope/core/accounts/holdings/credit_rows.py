@@ -57,7 +57,10 @@ class CreditRows(Protocol):
         """Say whether a payment for credits of the user is under way."""
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up by account and day what was spent *before*; say whether there is more to add."""
+        """Add up what was spent *before* by account and day, what came otherwise by account.
+
+        Return whether there is more to add up.
+        """
 
 
 class MoveRows(Protocol):

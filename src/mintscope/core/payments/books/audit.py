@@ -6,6 +6,7 @@ from typing import Final
 
 from mintscope.base.clock import Clock
 from mintscope.base.primitives import Mint, Signature, UnixMs
+from mintscope.base.time import DAY_MS
 from mintscope.core.payments.books.invariants import SETTLED_AFTER_MS, Invariant, Violation
 from mintscope.core.payments.books.orphans import Orphan, OrphanBooks, Recognise
 from mintscope.core.payments.books.store import AuditBooks, TreasuryBooks
@@ -37,7 +38,8 @@ def _is_short(payment: Payment) -> bool:
 class Auditor:
     """Checks what is new every minute, and all books by a walk, a part at a time.
 
-    assets    whose treasury accounts are compared; None: the payment token's
+    assets               whose treasury accounts are compared; None: the payment token's
+    spends_kept_months   how long spends of closed months are kept; None: for ever
     """
 
     books: AuditBooks
@@ -48,13 +50,17 @@ class Auditor:
     reconciler: Reconciler
     clock: Clock
     assets: Sequence[Mint | None] = (None,)
-    _entry_mark: int | None = None  # the first audit of a process begins a walk
+    spends_kept_months: int | None = None
+    _entry_mark: int | None = None  # no audit has come to its end yet
 
-    async def audit(self, *, full: bool = False) -> Sequence[Violation]:
+    async def audit(self, *, full: bool = False, is_start: bool = False) -> Sequence[Violation]:
         """Return every violation, and stop sales if there is one.
 
         What landed unnoticed is issued first: to be late is not a violation.
         Without a node the books themselves are checked all the same.
+
+        full        compare all of the treasury's history, and begin a walk through all books
+        is_start    begin no walk if one has ended today: a start costs the same at any age
         Raises    ChainUnavailable, when all that could be checked is sound
         """
         violations: list[Violation] = []
@@ -65,13 +71,19 @@ class Auditor:
             trouble = caught
         checked = await self.books.check(after_entry=self._entry_mark)
         violations += checked.violations
-        violations += await self._walk(begins=full or self._entry_mark is None)
+        begins = full or self._entry_mark is None
+        violations += await self._walk(begins=begins and not (is_start and await self._is_walked()))
         self._entry_mark = checked.entry_mark
         if violations:
             await self._stop(violations[0])
         elif trouble is not None:
             raise trouble
         return violations
+
+    async def _is_walked(self) -> bool:
+        """Say whether a walk has come to its end today."""
+        finished_at = (await self.books.walked()).finished_at
+        return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
 
     async def _walk(self, *, begins: bool) -> list[Violation]:
         """Go on with the walk through all books, for some of the time until the next audit."""
@@ -81,6 +93,9 @@ class Auditor:
         while not part.is_finished and self.clock.monotonic_s() < until_s:
             part = await self.books.prove(now=self.clock.now(), begins=False)
             violations += part.violations
+        months, may_be_more = self.spends_kept_months, part.is_finished
+        while months is not None and may_be_more and self.clock.monotonic_s() < until_s:
+            may_be_more = await self.books.forget_spends(now=self.clock.now(), kept_months=months)
         return violations
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import Month
 
 SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
 DOUBTED_LOOKS: Final = 3
@@ -37,6 +38,7 @@ class Invariant(StrEnum):
     MOVES_CANCEL = "I2: credits that a user moved are not what the journal says"
     ROTATIONS_CANCEL = "I2: rotations have made or lost credits"
     FREEZES_CANCEL = "I2: what was frozen is not what the payments say"
+    MONTHS_ARE_CHAINED = "I2: a closed month is not what it was when it was closed"
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -56,12 +58,16 @@ class Proven(msgspec.Struct, frozen=True):
 class Walked(msgspec.Struct, frozen=True):
     """How far the walk through all books has come.
 
-    entry_count    entries that the journal has
-    finished_at    when the last walk came to its end; None: none has
+    entry_count      entries that the journal has got since the last close
+    account_count    accounts that there are
+    finished_at      when the last walk came to its end; None: none has
+    closed           the month that was closed last; None: none is
     """
 
     entry_count: int
+    account_count: int
     finished_at: UnixMs | None
+    closed: Month | None
 
 
 class Checked(msgspec.Struct, frozen=True):

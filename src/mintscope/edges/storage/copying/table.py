@@ -13,7 +13,7 @@ NOT_COPIED: Final = {
     *("replica_settings", "token_price", "backup_taken", "list_snapshot", "list_snapshot_piece"),
 }
 # What a new schema holds already.
-MADE_BY_MIGRATIONS: Final = {"progress", "credit_day_mark"}
+MADE_BY_MIGRATIONS: Final = {"progress", "credit_day_mark", "credit_received_mark"}
 
 
 class Relation(NamedTuple):

@@ -1,7 +1,7 @@
 """`mintscope users` and `mintscope admin`: list accounts, remove one, make administrators."""
 
 import sys
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -11,12 +11,18 @@ from mintscope.core.accounts.people.password import WeakPassword, expect_passwor
 from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.user import User, UserId
 from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.output import AsJson, moment, print_rows, refusing
+from mintscope.shell.cli.output import (
+    LINES,
+    LINES_MAX,
+    NUMBER_MAX,
+    AsJson,
+    moment,
+    print_rows,
+    refusing,
+    tell_more,
+)
 from mintscope.shell.cli.stores import with_reviews
 from mintscope.shell.wiring.accounts import open_hasher
-
-PAGE_LENGTH: Final = 200
-NUMBER_MAX: Final = 2**63 - 1
 
 app = typer.Typer()
 user_commands = typer.Typer(help="List accounts, and remove one.", no_args_is_help=True)
@@ -28,9 +34,21 @@ app.add_typer(admin_commands, name="admin")
 
 
 @user_commands.command("list")
-def list_users(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
+def list_users(
+    *,
+    before: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Begin behind this number.", min=1, max=NUMBER_MAX),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)
+    ] = LINES,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
     """List the accounts of people and agents, the newest first."""
-    found = with_reviews(config, _all)
+    last = None if before is None else UserId(before)
+    found = with_reviews(config, lambda reviews: reviews.users(before=last, limit=limit + 1))
     rows = [
         (
             user.user_id,
@@ -40,10 +58,11 @@ def list_users(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
             user.username,
             user.email,
         )
-        for user in found
+        for user in found[:limit]
     ]
     columns = ("number", "kind", "since", "verified", "name", "email")
     print_rows(columns, rows, as_json=as_json)
+    tell_more("--before", [user.user_id for user in found], limit)
 
 
 @user_commands.command()
@@ -70,15 +89,6 @@ def drop_second_factor(
         config, lambda reviews: reviews.drop_second_factor(UserId(number), actor=COMMAND_LINE)
     )
     print(f"removed the second factors of user {number}")
-
-
-async def _all(reviews: Reviews) -> list[User]:
-    found: list[User] = []
-    page = await reviews.users(limit=PAGE_LENGTH)
-    while page:
-        found += page
-        page = await reviews.users(before=page[-1].user_id, limit=PAGE_LENGTH)
-    return found
 
 
 @admin_commands.callback()

@@ -12,7 +12,7 @@ from mintscope.base.errors import (
     UnusablePepper,
     UnusableStore,
 )
-from mintscope.base.time import DAY_S
+from mintscope.base.time import DAY_S, MONTHS
 from mintscope.core.accounts.signals.queue import QueueLength
 from mintscope.core.market.store import MarketOverview
 from mintscope.core.market.timeframe import Timeframe
@@ -145,21 +145,34 @@ async def _sums(config: Config) -> Finding:
     async with open_money(config, SystemClock()) as money:
         accounts = money.credits  # refuses another pepper
         walked = await money.audit_books.walked()
-        if walked.entry_count > ADDED_UP_MAX:
+        if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
             return _audited(walked)
         wrong = len(await accounts.contradictions())
     if wrong:
         fix = "stop selling, keep a copy of the file, and report this"
         return fail(f"money: {wrong} accounts do not equal the sum of their entries", fix)
-    return ok("money: every account equals the sum of its entries")
+    return ok(f"money: every account equals the sum of its entries{_closed(walked)}")
 
 
 def _audited(walked: Walked) -> Finding:
-    what = f"money: {walked.entry_count:,} entries are too many to add up here"
+    what = (
+        f"money: {walked.account_count:,} accounts and {walked.entry_count:,} entries are too many"
+        " to add up here"
+    )
     if walked.finished_at is None:
         fix = "wait for the audits of an api that sells: see mintscope_audit_entries_left"
         return warn(f"{what}, and no audit has come to their end", fix)
-    return ok(f"{what}; an audit of all of them ended at {moment(walked.finished_at)}")
+    return ok(
+        f"{what}; an audit of all of them ended at {moment(walked.finished_at)}{_closed(walked)}"
+    )
+
+
+def _closed(walked: Walked) -> str:
+    """Say which month was closed last."""
+    if walked.closed is None:
+        return ""
+    year, number = divmod(walked.closed, MONTHS)
+    return f"; {year}-{number + 1:02d} and the months before are closed"
 
 
 def check_webhooks(config: Config) -> Iterator[Finding]:

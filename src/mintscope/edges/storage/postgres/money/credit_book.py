@@ -4,7 +4,6 @@ SQL is the authority: any number of replicas may spend, issue and read at once.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import UnusableStore
@@ -24,23 +23,21 @@ from mintscope.edges.storage.postgres.money.credit_batches import CreditBatches
 from mintscope.edges.storage.sql.money.credit_statements import (
     ADD,
     BALANCE,
-    BALANCE_IS_SUM,
     DAYS,
     ENTRIES,
     FIND,
     OPEN_ACCOUNT,
     RECEIVED,
     ROOT,
-    SUMMARY,
     one_by_one,
 )
+from mintscope.edges.storage.sql.money.looking import (
+    contradictions,
+    ending_in,
+    page_of,
+    summary_of,
+)
 from mintscope.edges.storage.sql.money.minutes import reverse
-
-ACCOUNTS: Final = """
-SELECT a.id, a.hint, a.note, a.issued_at, sum(e.delta) FILTER (WHERE e.kind <> 'spend'), a.balance
-  FROM credit_account AS a JOIN credit_entry AS e ON e.account = a.id
- WHERE right(a.hint, length(?1)) = ?1 GROUP BY a.id ORDER BY a.id
-"""
 
 
 class PostgresCreditBook:
@@ -103,13 +100,17 @@ class PostgresCreditBook:
         with self._db.transaction():
             reverse(self._db, reversals, at)
 
-    def accounts(self, ending: str = "") -> list[AccountLine]:
-        """Return the accounts whose credit token ends in *ending*, oldest first."""
-        return [AccountLine(*row) for row in self._db.execute(ACCOUNTS, (ending,))]
+    def page(self, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts behind the account *after*, oldest first."""
+        return page_of(self._db, after, limit)
+
+    def ending_in(self, ending: str, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
+        return ending_in(self._db, ending, limit)
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return what moved the balance of *account*, by kind."""
-        return [KindLine(*row) for row in self._db.execute(SUMMARY, (account,))]
+        """Return what moved the balance of *account*, by kind: the spends last."""
+        return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
         """Return where the credits of *account* came from and went, as of one moment."""
@@ -121,9 +122,8 @@ class PostgresCreditBook:
         return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say; always none."""
-        found = self._db.execute(BALANCE_IS_SUM, {"after": 0})
-        return [CreditAccount(account) for (account,) in found]
+        """Return the accounts whose balance is not what their entries say since the last close."""
+        return contradictions(self._db)
 
     def expect_writable(self) -> None:
         """Write something durably, or raise; also where the machine's clock is not the server's."""

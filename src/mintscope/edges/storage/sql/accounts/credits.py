@@ -14,8 +14,11 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     BALANCE,
     FOLD,
     FOLD_FROM,
+    FOLD_RECEIVED,
     FOLD_TO,
     FOLDED,
+    RECEIVED_FROM,
+    RECEIVED_TO,
 )
 from mintscope.edges.storage.sql.money.purchases import ENTER, MOVE_HOLDER, SUCCEED
 
@@ -95,14 +98,19 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up by account and day what was spent *before*; say whether there is more to add."""
-        after = int(self._db.execute(FOLD_FROM).get)
-        last = self._db.execute(FOLD_TO, (after, entries_max, before)).get
-        if last is None:
-            return False
-        self._db.execute(FOLD, (after, last))
-        self._db.execute(FOLDED, (last,))
-        return int(last) - after >= entries_max
+        """Add up what was spent *before*, and what came otherwise; say whether there is more."""
+        is_more = False
+        for start, fold, fold_until in (
+            (FOLD_FROM, FOLD, FOLDED),
+            (RECEIVED_FROM, FOLD_RECEIVED, RECEIVED_TO),
+        ):
+            after = int(self._db.execute(start).get)
+            last = self._db.execute(FOLD_TO, (after, entries_max, before)).get
+            if last is not None:
+                self._db.execute(fold, (after, last))
+                self._db.execute(fold_until, (last,))
+                is_more = is_more or int(last) - after >= entries_max
+        return is_more
 
 
 class SqlMoveRows:

@@ -29,7 +29,7 @@ MOVES_CANCEL: Final = """
 SELECT m.id FROM credit_move AS m
   JOIN credit_entry AS off_ ON off_.id = m.off_entry
   JOIN credit_entry AS onto_ ON onto_.id = m.onto_entry
- WHERE m.onto_entry > :after
+ WHERE {which}
    AND (off_.kind <> 'rotate' OR onto_.kind <> 'rotate' OR off_.delta >= 0
         OR off_.delta + onto_.delta <> 0)
 """

@@ -40,6 +40,9 @@ AUDIT_S: Final = 60.0  # no request waits for an audit, but it must end
 DOUBT_MS_MIN: Final = MINUTE_MS  # between two looks
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
+# What audits have looked at as new; the walk makes the row.
+CHECKED: Final = "SELECT checked FROM audit_walk"
+KEEP_CHECKED: Final = "UPDATE audit_walk SET checked = ?"
 NEW_MAX: Final = 100_000  # entries; of more, which no audit has met in time, the walk speaks
 
 # Each selects what contradicts it, at any time.
@@ -60,7 +63,7 @@ CHECKS_OF_NEW: Final = {
     Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
     Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which="p.entry > :after"),
     Invariant.BALANCE_IS_SUM: BALANCE_IS_SUM,
-    Invariant.MOVES_CANCEL: MOVES_CANCEL,
+    Invariant.MOVES_CANCEL: MOVES_CANCEL.format(which="m.onto_entry > :after"),
     Invariant.ROTATIONS_CANCEL: """
 SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING sum(delta) <> 0
 """,
@@ -146,6 +149,10 @@ class SqlPaymentBooks:
     async def walked(self) -> Walked:
         """Return how far the walk through all books has come."""
         return await self._run(self._walk.read)
+
+    async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
+        """Delete some spends of months closed more than *kept_months* ago; say if more may be."""
+        return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none."""
@@ -240,11 +247,15 @@ class SqlPaymentBooks:
         self._db.close()
 
     def _check(self, after_entry: int | None) -> Checked:
-        bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
-        # Two entries that cancel out are written behind the write lock, and a debit may come between
-        # them without it: behind the lock the mark is in front of both or behind both.
+        # Two entries that cancel out are written behind the write lock; without it a debit may come
+        # between them.  Behind the lock the mark is in front of both, or behind both.
         with self._db.transaction():
             newest = int(self._db.execute(NEWEST_ENTRY).get)
+            if after_entry is None:  # the first of this process goes on behind those before
+                after_entry = self._db.execute(CHECKED).get or None
+            else:
+                self._db.execute(KEEP_CHECKED, (after_entry,))
+        bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
         with self._db.snapshot():
             is_read = after_entry is not None and newest - after_entry <= NEW_MAX
             checks = CHECKS | CHECKS_OF_NEW if is_read else CHECKS

@@ -7,6 +7,7 @@ from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.base.time import DAY_MS
 from mintscope.core.credits.debit import Reversal
 from mintscope.core.credits.ledger import STATEMENT_DAYS, STATEMENT_LINES, Empty, Spent
+from mintscope.edges.storage.sql.money.closing import CLOSED_BALANCE
 
 ADD: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
@@ -41,10 +42,20 @@ SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND success
 """
 ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 
+# What came and went by anything but spends; then the spends, of which the journal may have
+# forgotten the older ones.  Those that are added up by day are known by the day.
 SUMMARY: Final = """
-SELECT kind, sum(delta), min(at), max(at) FROM credit_entry WHERE account = ?
- GROUP BY kind ORDER BY min(id)
+SELECT kind, CAST(sum(delta) AS bigint), min(at), max(at) FROM credit_entry
+ WHERE account = ? AND kind <> 'spend' GROUP BY kind ORDER BY min(id)
 """
+SPENT_SINCE: Final = f"""
+SELECT min(first_at), max(last_at) FROM (
+    SELECT min(day) * {DAY_MS} AS first_at, max(day) * {DAY_MS} AS last_at
+      FROM credit_day WHERE account = ?1
+     UNION ALL
+    SELECT min(at), max(at) FROM credit_entry
+     WHERE account = ?1 AND kind = 'spend' AND id > (SELECT entry FROM credit_day_mark)) AS spent
+"""  # noqa: S608  constants
 
 # Spends are not in the index that makes this fast: it would make them slow.
 ENTRIES: Final = f"""
@@ -56,9 +67,33 @@ SELECT CASE WHEN kind = 'rotate' THEN coalesce(
  ORDER BY id DESC LIMIT {STATEMENT_LINES}
 """  # noqa: S608  a constant
 
+# As far as it is added up, and what the journal has got since.
 RECEIVED: Final = """
-SELECT coalesce(sum(delta), 0) FROM credit_entry WHERE account = ? AND kind <> 'spend'
+SELECT CAST(coalesce((SELECT credits FROM credit_received WHERE account = ?1), 0)
+          + coalesce((SELECT sum(delta) FROM credit_entry
+                       WHERE account = ?1 AND kind <> 'spend'
+                         AND id > (SELECT entry FROM credit_received_mark)), 0) AS bigint)
 """
+SPENT: Final = """
+SELECT CAST(coalesce((SELECT credits FROM credit_received WHERE account = ?1), 0)
+          + coalesce((SELECT sum(delta) FROM credit_entry
+                       WHERE account = ?1 AND kind <> 'spend'
+                         AND id > (SELECT entry FROM credit_received_mark)), 0)
+          - (SELECT balance FROM credit_account WHERE id = ?1) AS bigint)
+"""
+# A page of all accounts, or of those whose credit token ends in some characters.
+ACCOUNTS: Final = """
+SELECT a.id, a.hint, a.note, a.issued_at,
+       CAST(coalesce((SELECT credits FROM credit_received WHERE account = a.id), 0)
+          + coalesce((SELECT sum(e.delta) FROM credit_entry AS e
+                       WHERE e.account = a.id AND e.kind <> 'spend'
+                         AND e.id > (SELECT entry FROM credit_received_mark)), 0) AS bigint),
+       a.balance
+  FROM credit_account AS a
+ WHERE {which} ORDER BY a.id LIMIT ?2
+"""
+PAGE: Final = ACCOUNTS.format(which="a.id > ?1")
+ENDING: Final = ACCOUNTS.format(which="substr(a.hint, length(a.hint) - length(?1) + 1) = ?1")
 
 # What the journal has beyond the mark is little, and read as it is.
 DAYS: Final = f"""
@@ -88,8 +123,18 @@ SELECT account, at / {DAY_MS}, -sum(delta) FROM credit_entry
 """  # noqa: S608  a constant
 FOLDED: Final = "UPDATE credit_day_mark SET entry = ?"
 
+# What came by anything but spends, in the same way.
+RECEIVED_FROM: Final = "SELECT entry FROM credit_received_mark /* FOR UPDATE */"
+FOLD_RECEIVED: Final = """
+INSERT INTO credit_received (account, credits)
+SELECT account, sum(delta) FROM credit_entry
+ WHERE id > ? AND id <= ? AND kind <> 'spend' GROUP BY account
+    ON CONFLICT (account) DO UPDATE SET credits = credit_received.credits + excluded.credits
+"""
+RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
+
 # What contradicts it: an entry continues the one before it, and the last one is the balance.
-# Of the journal only what came after the entry :after is read; whole tables only where that is 0.
+# Of the journal what came after the entry :after is read.
 BALANCE_IS_SUM: Final = """
 WITH entry AS (
     SELECT account, delta, balance,
@@ -97,13 +142,27 @@ WITH entry AS (
            lead(id) OVER account_entries AS later
       FROM credit_entry WHERE id > :after
     WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+SELECT account FROM entry WHERE balance <> delta + before
+ UNION
 SELECT account FROM entry
- WHERE balance <> delta + coalesce(before, CASE WHEN :after = 0 THEN 0 ELSE balance - delta END)
+ WHERE later IS NULL
+   AND balance <> (SELECT a.balance FROM credit_account AS a WHERE a.id = entry.account)
+"""
+# The same of all accounts, whose balances began at the last close.
+ALL_ADD_UP: Final = f"""
+WITH entry AS (
+    SELECT account, delta, balance,
+           lag(balance) OVER account_entries AS before,
+           lead(id) OVER account_entries AS later
+      FROM credit_entry WHERE id > :after
+    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+SELECT account FROM entry
+ WHERE balance <> delta + coalesce(before, {CLOSED_BALANCE.format(account="entry.account")}, 0)
  UNION
 SELECT a.id FROM credit_account AS a
   LEFT JOIN entry ON entry.account = a.id AND entry.later IS NULL
- WHERE a.balance <> coalesce(entry.balance, CASE WHEN :after = 0 THEN 0 ELSE a.balance END)
-"""
+ WHERE a.balance <> coalesce(entry.balance, {CLOSED_BALANCE.format(account="a.id")}, 0)
+"""  # noqa: S608 - a constant
 
 EMPTY: Final = Empty()
 NOTHING: Final[Iterator[int]] = iter(())

@@ -37,7 +37,7 @@ log = structlog.get_logger()
 class Executes(Protocol):
     """A connection of either engine."""
 
-    def execute(self, statement: str, values: Sequence[Any], /) -> Any:
+    def execute(self, statement: str, values: Any, /) -> Any:
         """Run one statement."""
 
     def executemany(self, statement: str, many: Iterable[Sequence[Any]], /) -> Any:

@@ -1,0 +1,434 @@
+"""Months that are over are closed, compared, and their spends forgotten, on every engine.
+
+The oracle adds up what was entered, in Python; it shares nothing with the statements of the walk.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import pytest
+
+from mintscope.base.primitives import CreditAccount, UnixMs
+from mintscope.base.time import DAY_MS, Month, month_end, month_of
+from mintscope.core.payments.books.invariants import Invariant, Violation
+from mintscope.edges.storage.database import Database, DatabaseError
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.sql.accounts.credits import SqlCreditRows
+from mintscope.edges.storage.sql.money.credit_statements import ADD
+from mintscope.edges.storage.sql.money.looking import contradictions, summary_of
+from mintscope.edges.storage.sql.money.walk import SETTLED_MS, Walk
+from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from support.scenes.postgres import dsn_in
+
+Connect = Callable[[], Database]
+
+FIRST: Final = Month(12 * 2023 + 3)
+BEGIN: Final = month_end(Month(FIRST - 1))
+A_PART: Final = 3
+ACCOUNTS: Final = 6
+STEPS_MAX: Final = 2_000
+KEY: Final = 1
+MONTHS_KEPT: Final = 13
+SPEND_BY_KEY: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
+SELECT id, 'spend', -1, balance - 1, ?, ?, ? FROM credit_account WHERE id = ?
+"""
+ROWS: Final = """
+SELECT account, received, spent, spend_count, first_entry, last_entry, balance
+  FROM closed_balance WHERE month = ? ORDER BY account
+"""
+UNGUARD: Final = {
+    "sqlite": "DROP TRIGGER {trigger}",
+    "postgresql": "DROP TRIGGER {trigger} ON {table}",
+}
+
+
+def sqlite(folder: Path) -> Connect:
+    return lambda: SqliteDatabase(folder / "money.sqlite", "money")
+
+
+def postgresql(folder: Path) -> Connect:
+    dsn = dsn_in(folder)
+    return lambda: PostgresDatabase(dsn)
+
+
+ENGINES: Final = {"sqlite": sqlite, "postgresql": postgresql}
+
+
+@dataclass
+class Books:
+    """A journal, and what was entered in it."""
+
+    engine: str
+    connect: Connect
+    db: Database
+    entered: list[tuple[int, str, int, int]] = field(
+        default_factory=list
+    )  # account, kind, delta, at
+
+    def add(self, account: int, delta: int, at: int, kind: str | None = None) -> None:
+        kind = kind or ("grant" if delta > 0 else "spend")
+        with self.db.transaction():
+            self.db.execute(ADD, (account, kind, delta, at))
+        self.entered.append((account, kind, delta, at))
+
+    def spend_by_key(self, account: int, at: int) -> None:
+        with self.db.transaction():
+            self.db.execute(SPEND_BY_KEY, (at, KEY, month_of(UnixMs(at)), account))
+        self.entered.append((account, "spend", -1, at))
+
+    def balance(self, account: int) -> int:
+        return sum(delta for each, _, delta, _ in self.entered if each == account)
+
+    def trade(self, random: Random, count: int, month: int) -> None:
+        """Add *count* entries within *month*."""
+        begin = month_end(Month(month - 1))
+        span = month_end(Month(month)) - begin
+        for place in range(count):
+            account, at = random.randint(1, ACCOUNTS), begin + span * place // count
+            left = self.balance(account)
+            if left and random.random() < 0.3:
+                self.spend_by_key(account, at)
+            elif left and random.random() < 0.6:
+                self.add(account, -random.randint(1, left), at)
+            else:
+                self.add(account, 9, at)
+
+    def walk(self, now: int, *, between: Callable[[], None] = lambda: None) -> Sequence[Violation]:
+        """Return what a walk finds that begins at *now*; each part is another process's."""
+        found, is_begun = list[Violation](), False
+        for _ in range(STEPS_MAX):
+            with closing(self.connect()) as database:
+                part = Walk(database, rows_a_part=A_PART).step(UnixMs(now), begins=not is_begun)
+            is_begun = True
+            found += part.violations
+            if part.is_finished:
+                return found
+            between()
+        raise AssertionError("expected the walk to end")
+
+    def forget(self, now: int, months: int = 1) -> None:
+        walk = Walk(self.db, rows_a_part=A_PART)
+        while walk.months.forget(UnixMs(now), months):
+            pass
+
+    def fold(self) -> None:
+        with self.db.transaction():
+            while SqlCreditRows(self.db).fold_days(UnixMs(2**52), 4):
+                pass
+
+    def closed(self) -> list[int]:
+        return [row[0] for row in self.db.execute("SELECT month FROM closed_month ORDER BY month")]
+
+    def count(self, which: str) -> int:
+        return int(self.db.execute(f"SELECT count(*) FROM {which}").get)
+
+    def unguard(self, *triggers: tuple[str, str]) -> None:
+        for trigger, table in triggers:
+            self.db.execute(UNGUARD[self.engine].format(trigger=trigger, table=table))
+
+
+@pytest.fixture(params=ENGINES)
+def books(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Books]:
+    connect = ENGINES[request.param](tmp_path)
+    with closing(connect()) as db:
+        for number in range(1, ACCOUNTS + 1):
+            db.execute(
+                "INSERT INTO credit_account (token_hash, hint, note, issued_at)"
+                " VALUES (?, '', '', 0)",
+                (bytes([number] * 32),),
+            )
+        user = db.execute(
+            """INSERT INTO "user" (kind, username, email, created_at)"""
+            " VALUES ('agent', 'a', 'a@example.org', 0) RETURNING id"
+        ).get
+        db.execute(
+            """INSERT INTO api_key (id, "user", key_hash, hint, name, scopes, created_at)"""
+            " VALUES (?, ?, ?, '', '', '[]', 0)",
+            (KEY, user, bytes(32)),
+        )
+        yield Books(request.param, connect, db)
+
+
+def expected_rows(books: Books, month: int) -> list[tuple[int, ...]]:
+    """Add up *month* from what was entered: entries are numbered as they were entered."""
+    rows: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
+    for number, (account, kind, delta, at) in enumerate(books.entered, 1):
+        if month_of(UnixMs(at)) == month:
+            rows[account].append((number, kind, delta))
+    until = month_end(Month(month))
+    return [
+        (
+            account,
+            sum(delta for _, kind, delta in rows[account] if kind != "spend"),
+            -sum(delta for _, kind, delta in rows[account] if kind == "spend"),
+            sum(kind == "spend" for _, kind, _ in rows[account]),
+            rows[account][0][0],
+            rows[account][-1][0],
+            sum(d for each, _, d, at in books.entered if each == account and at < until),
+        )
+        for account in sorted(rows)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_month_that_is_over_is_closed_with_what_was_entered_in_it(
+    books: Books, seed: int
+) -> None:
+    random = Random(seed)
+    months = [FIRST, FIRST + 1, FIRST + 3]  # in one of them nothing happened
+    for month in months:
+        books.trade(random, 12, month)
+    now = month_end(Month(FIRST + 3)) - 1
+
+    assert books.walk(now) == []
+    assert books.closed() == months[:2]
+    for month in months[:2]:
+        assert [tuple(row) for row in books.db.execute(ROWS, (month,))] == expected_rows(
+            books, month
+        )
+    assert books.walk(now + SETTLED_MS + 1) == []
+    assert books.closed() == months
+    books.trade(random, 9, FIRST + 4)
+    assert books.walk(month_end(Month(FIRST + 4))) == []
+    assert contradictions(books.db) == []
+
+
+def test_a_month_is_closed_once_its_last_entry_is_settled(books: Books) -> None:
+    books.add(1, 5, BEGIN)
+    end = month_end(FIRST)
+
+    assert books.walk(end) == []
+    assert books.closed() == []
+    assert books.walk(end + SETTLED_MS) == []
+    assert books.closed() == [FIRST]
+
+
+def test_the_hash_of_a_month_is_that_of_its_rows_and_of_the_month_before(books: Books) -> None:
+    random = Random(5)
+    books.trade(random, 8, FIRST)
+    books.trade(random, 8, FIRST + 1)
+    books.walk(month_end(Month(FIRST + 2)))
+
+    before = bytes(32)
+    for month in (FIRST, FIRST + 1):
+        for row in books.db.execute(ROWS, (month,)):
+            text = "balance:" + ",".join(str(each) for each in row)
+            before = sha256(before + text.encode()).digest()
+        for row in books.db.execute(
+            "SELECT api_key, month, credits FROM closed_key WHERE closed_in = ?"
+            " ORDER BY api_key, month",
+            (month,),
+        ):
+            text = "key:" + ",".join(str(each) for each in row)
+            before = sha256(before + text.encode()).digest()
+        closed = books.db.execute(
+            "SELECT month, last_entry, rotated, frozen, hash FROM closed_month WHERE month = ?",
+            (month,),
+        ).get
+        text = "month:" + ",".join(str(each) for each in closed[:4])
+        before = sha256(before + text.encode()).digest()
+        assert bytes(closed[4]) == before
+
+
+SPOILT: Final = {
+    "spent, and the balance": "UPDATE closed_balance SET spent = spent + 1, balance = balance - 1"
+    " WHERE month = {month} AND account = {account}",
+    "received": "UPDATE closed_balance SET received = received + 1"
+    " WHERE month = {month} AND account = {account}",
+    "a number": "UPDATE closed_balance SET spend_count = spend_count + 1"
+    " WHERE month = {month} AND account = {account}",
+    "a hash": "UPDATE closed_month SET hash = {hash} WHERE month = {month}",
+    "the end": "UPDATE closed_month SET rotated = rotated + 1 WHERE month = {month}",
+    "a key": "UPDATE closed_key SET credits = credits + 1 WHERE closed_in = {month}",
+    "a row": "DELETE FROM closed_balance WHERE month = {month} AND account = {account}",
+    "a kept entry": "UPDATE credit_entry SET delta = delta + 1 WHERE id = 1",
+}
+GUARDS: Final = (
+    ("closed_month_is_never_changed", "closed_month"),
+    ("closed_balance_is_never_changed", "closed_balance"),
+    ("closed_balance_is_never_deleted", "closed_balance"),
+    ("closed_key_is_never_changed", "closed_key"),
+    ("credit_entry_is_never_changed", "credit_entry"),
+)
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_whatever_is_changed_in_a_closed_month_is_found(books: Books, what: str) -> None:
+    books.add(1, 50, BEGIN)
+    books.spend_by_key(1, BEGIN + 1)
+    books.trade(Random(3), 9, FIRST + 1)
+    now = month_end(Month(FIRST + 2))
+    assert books.walk(now) == []
+    assert books.closed() == [FIRST, FIRST + 1]
+    books.unguard(*GUARDS)
+    zeros = "zeroblob(32)" if books.engine == "sqlite" else "decode(repeat('00', 32), 'hex')"
+    books.db.execute(SPOILT[what].format(month=int(FIRST), account=1, hash=zeros))
+
+    found = books.walk(now + DAY_MS)
+    assert found
+    assert {each.invariant for each in found} <= {
+        *(Invariant.BALANCE_IS_SUM, Invariant.MONTHS_ARE_CHAINED, Invariant.KEYS_ADD_UP)
+    }
+
+
+def test_a_purchase_in_a_closed_month_that_no_payment_made_is_found_in_each_walk(
+    books: Books,
+) -> None:
+    books.add(1, 50, BEGIN, kind="payment")
+    books.add(1, -1, month_end(FIRST))
+    now = month_end(FIRST) + SETTLED_MS + 1
+    expected = [Violation(Invariant.ENTRY_IS_PAID, "1")]
+
+    books.walk(now)
+    assert books.closed() == [FIRST]
+    assert books.walk(now + DAY_MS) == expected
+    assert books.walk(now + 2 * DAY_MS) == expected
+
+
+def test_a_close_that_is_interrupted_is_made_again(books: Books) -> None:
+    books.trade(Random(4), 12, FIRST)
+    now = month_end(Month(FIRST + 1))
+    with closing(books.connect()) as database:
+        walk = Walk(database, rows_a_part=A_PART)
+        while not books.count("closed_balance"):
+            walk.step(UnixMs(now), begins=False)
+    books.db.execute("UPDATE audit_walk SET stage = 'finished'")
+
+    assert books.walk(now) == []
+    assert books.closed() == [FIRST]
+    assert [tuple(row) for row in books.db.execute(ROWS, (FIRST,))] == expected_rows(books, FIRST)
+    assert books.walk(now + DAY_MS) == []
+
+
+def test_what_an_older_version_has_added_up_is_not_closed(books: Books) -> None:
+    """It keeps balances, and no sums: the walk begins again."""
+    books.trade(Random(6), 12, FIRST)
+    now = month_end(Month(FIRST + 1))
+    with closing(books.connect()) as database:
+        walk = Walk(database, rows_a_part=A_PART)
+        walk.step(UnixMs(now), begins=True)
+        database.execute("UPDATE audit_balance SET received = 0, spent = 0, spend_count = 0")
+        database.execute("UPDATE audit_walk SET summed = 0")
+
+    assert books.walk(now) == []
+    assert [tuple(row) for row in books.db.execute(ROWS, (FIRST,))] == expected_rows(books, FIRST)
+
+
+def test_sums_that_contradict_themselves_are_not_closed(books: Books) -> None:
+    books.trade(Random(7), 12, FIRST)
+    now = month_end(Month(FIRST + 1))
+    with closing(books.connect()) as database:
+        walk = Walk(database, rows_a_part=A_PART)
+        walk.step(UnixMs(now), begins=True)
+        database.execute("UPDATE audit_balance SET received = received + 1")
+
+    assert {each.invariant for each in books.walk(now)} == {Invariant.BALANCE_IS_SUM}
+    assert books.closed() == []
+    assert books.walk(now + DAY_MS) == []
+    assert books.closed() == [FIRST]
+
+
+def test_spends_of_closed_months_are_forgotten_and_all_sums_stay(books: Books) -> None:
+    random = Random(8)
+    for month in (FIRST, FIRST + 1, FIRST + 2):
+        books.trade(random, 15, month)
+    now = month_end(Month(FIRST + 2))
+    assert books.walk(now) == []
+    books.fold()
+    accounts = range(1, ACCOUNTS + 1)
+    kinds = [
+        [(line.kind, line.delta) for line in summary_of(books.db, CreditAccount(each))]
+        for each in accounts
+    ]
+    count, kept = books.count("credit_entry"), books.count("credit_entry WHERE kind <> 'spend'")
+    later = now + 40 * DAY_MS  # the month after FIRST + 3
+
+    books.forget(later, months=MONTHS_KEPT)
+    assert books.count("credit_entry") == count
+    books.forget(later, months=3)
+    old = sum(kind == "spend" for _, kind, _, at in books.entered if at < month_end(FIRST))
+    assert old
+    assert books.count("credit_entry") == count - old
+    books.forget(later, months=1)
+    assert books.count("credit_entry WHERE kind <> 'spend'") == kept
+    assert books.count("credit_entry") < count - old
+
+    assert [
+        [(line.kind, line.delta) for line in summary_of(books.db, CreditAccount(each))]
+        for each in accounts
+    ] == kinds
+    assert books.walk(later) == []
+    assert contradictions(books.db) == []
+    books.trade(random, 9, FIRST + 4)
+    assert books.walk(month_end(Month(FIRST + 4))) == []
+
+
+def test_nothing_is_forgotten_within_a_week_of_the_close_or_before_it_is_added_up_by_day(
+    books: Books,
+) -> None:
+    books.add(1, 9, BEGIN)
+    books.add(1, -1, BEGIN)
+    books.add(1, 9, month_end(FIRST))
+    now = month_end(Month(FIRST + 5))
+    books.walk(now)
+
+    books.forget(now + 7 * DAY_MS + 1)
+    assert books.count("credit_entry") == 3
+    books.fold()
+    books.forget(now + 7 * DAY_MS)
+    assert books.count("credit_entry") == 3
+    books.forget(now + 7 * DAY_MS + 1)
+    assert books.count("credit_entry") == 2
+
+
+def test_the_number_of_a_forgotten_entry_is_never_given_again(books: Books) -> None:
+    books.add(1, 9, BEGIN)
+    books.add(1, -1, BEGIN)
+    books.fold()
+    now = month_end(Month(FIRST + 5))
+    books.walk(now)
+    books.forget(now + 30 * DAY_MS)
+
+    books.add(1, -1, now)
+    assert int(books.db.execute("SELECT max(id) FROM credit_entry").get) == 3
+    assert books.walk(now + 30 * DAY_MS) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"), [(1, "a grant"), (4, "of the open month"), (5, "the newest")]
+)
+def test_nothing_but_a_spend_of_a_closed_month_can_be_deleted(
+    books: Books, entry: int, why: str
+) -> None:
+    books.add(1, 9, BEGIN)
+    books.add(1, -1, BEGIN)
+    books.add(1, -1, BEGIN)
+    books.add(1, -1, month_end(FIRST))
+    books.add(1, -1, month_end(FIRST))
+    books.walk(month_end(FIRST) + SETTLED_MS)
+    assert books.closed() == [FIRST]
+
+    with pytest.raises(DatabaseError, match="append-only"):
+        books.db.execute("DELETE FROM credit_entry WHERE id = ?", (entry,))
+    books.db.execute("DELETE FROM credit_entry WHERE id = 2")
+    assert books.count("credit_entry") == 4, why
+
+
+@pytest.mark.parametrize("table", ["closed_month", "closed_balance", "closed_key"])
+def test_a_closed_month_can_neither_be_changed_nor_deleted(books: Books, table: str) -> None:
+    books.add(1, 9, BEGIN)
+    books.spend_by_key(1, BEGIN)
+    books.walk(month_end(Month(FIRST + 1)))
+
+    assert books.count(table) == 1
+    with pytest.raises(DatabaseError, match="never changed"):
+        books.db.execute(f"DELETE FROM {table}")
+    with pytest.raises(DatabaseError, match="never changed"):
+        books.db.execute(f"UPDATE {table} SET month = month + 1")

@@ -1,0 +1,62 @@
+"""Every statement in common SQL, whether a test runs it or not."""
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from mintscope.edges.storage import sql
+from mintscope.edges.storage.database import Batch, inserting, marks
+
+VERBS: Final = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
+
+
+def modules() -> list[ModuleType]:
+    """Return the modules that hold some."""
+    found = pkgutil.walk_packages(sql.__path__, f"{sql.__name__}.")
+    return [importlib.import_module(each.name) for each in found if not each.ispkg]
+
+
+def statements_of(module: ModuleType) -> Iterator[str | Batch]:
+    """Yield the constants of *module* and the texts in its functions that are whole statements."""
+    for value in vars(module).values():
+        if isinstance(value, Batch) or (isinstance(value, str) and is_statement(value)):
+            yield value
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).read_text())
+    parts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
+    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    for node in texts:
+        if isinstance(node.value, str) and id(node) not in parts and is_statement(node.value):
+            yield node.value
+
+
+def is_statement(text: str) -> bool:
+    """Say whether *text* is a whole statement, and no part or template of one."""
+    text = text.replace("{marks}", "?").strip()
+    return (
+        text.startswith(VERBS) and "{" not in text and not text.endswith(("WHERE", "FROM", " IN"))
+    )
+
+
+def all_statements() -> list[str | Batch]:
+    """Return each statement once."""
+    found = [each for module in modules() for each in statements_of(module)]
+    return list({repr(each): each for each in found}.values())
+
+
+def text_of(statement: str | Batch) -> str:
+    """Return *statement* with a few values."""
+    text = inserting(statement) if isinstance(statement, Batch) else statement
+    return text.format(marks=marks([1, 2])) if "{marks}" in text else text
+
+
+STATEMENTS: Final = all_statements()
