@@ -187,6 +187,8 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
     patient = PostgresDatabase(dsn, statement_ms=MIGRATION_MS, lock_ms=REHEARSAL_LOCK_MS)
     with closing(patient), suppress(_Undone), patient.transaction():
         for kind in KINDS:
+            if not patient.execute(HAS_SOME, (kind,)).get:
+                continue  # no process has used it yet: its first one makes it
             for each in missing(patient, kind):
                 began_s = time.monotonic()
                 patient.script(each.script)

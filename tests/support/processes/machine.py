@@ -1,0 +1,196 @@
+"""A machine that the page about installing is followed on: a folder, and programs that stand in.
+
+What changes a real machine is done below the folder: `systemctl` reads the units that were
+installed there and runs what they say, `install` and `chown` leave owners alone, `runuser` runs as
+who we are. Everything else is the real thing.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from mintscope.shell.config.load import child_environment
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+SITE: Final = sysconfig.get_path("purelib")
+# Paths of the page that are the machine's, and so lie below its folder.
+OURS: Final = re.compile(r"(?<![\w./-])/(opt|etc|var/lib|usr/local)/")
+LOCKED: Final = re.compile(
+    r"^(\S+)/bin/python -m pip install --require-hashes --only-binary :all: -r (requirements/\S+)$",
+    re.MULTILINE,
+)
+RUN_S: Final = 180.0
+
+SYSTEMCTL: Final = """
+import os, re, shlex, signal, subprocess, sys, time
+from pathlib import Path
+root = Path(os.environ["MACHINE"])
+folder, runs = root / "etc/systemd/system", root / "run"
+runs.mkdir(exist_ok=True)
+
+def unit(name):
+    lines = (folder / name).read_text().splitlines()
+    return [line.split("=", 1) for line in lines if re.match(r"[A-Z]\\w*=", line)]
+
+def here(text):
+    text = text.replace("%S", "/var/lib").replace("%C", "/var/cache")
+    return re.sub(r"(?<![\\w./-])/(opt|etc|var)/", rf"{root}/\\1/", text)
+
+def start(name):
+    if name.endswith(".timer"):
+        assert dict(unit(name))["OnCalendar"]
+        return
+    if not (folder / name).exists():
+        return  # of another program's package
+    keys = unit(name)
+    values = dict(keys)
+    env = dict(os.environ)
+    for key, value in keys:
+        if key == "Environment":
+            variable, _, text = here(value).partition("=")
+            env[variable] = text
+    for each in values["StateDirectory"].split():
+        (root / "var/lib" / each).mkdir(parents=True, exist_ok=True, mode=0o700)
+    command = shlex.split(here(values["ExecStart"]))
+    log = (runs / f"{name}.log").open("ab")
+    where = here(values["WorkingDirectory"])
+    if values["Type"] == "oneshot":
+        sys.exit(subprocess.run(command, env=env, cwd=where).returncode)
+    process = subprocess.Popen(
+        command, env=env, cwd=where, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+        start_new_session=True)
+    (runs / f"{name}.pid").write_text(str(process.pid))
+
+def stop(name):
+    pid = runs / f"{name}.pid"
+    if not pid.exists():
+        return
+    number = int(pid.read_text())
+    pid.unlink()
+    os.kill(number, signal.SIGTERM)
+    for _ in range(400):
+        if not Path(f"/proc/{number}/cmdline").exists() or not Path(
+            f"/proc/{number}/cmdline").read_bytes():
+            return
+        time.sleep(0.05)
+    os.kill(number, signal.SIGKILL)
+
+verb, *names = [word for word in sys.argv[1:] if word != "--now"]
+for name in names:
+    if verb == "stop" or verb == "restart":
+        stop(name)
+    if verb in ("start", "restart", "enable"):
+        start(name)
+"""
+INSTALL: Final = """
+import os, shutil, sys
+words, kept = iter(sys.argv[1:]), []
+for word in words:
+    if word in ("-o", "-g"):
+        next(words)
+    else:
+        kept.append(word)
+os.execv("/usr/bin/install", ["install", *kept])
+"""
+RUNUSER: Final = """
+import os, sys
+words = sys.argv[sys.argv.index("--") + 1 :]
+os.execvp(words[0], words)
+"""
+CURL: Final = """
+import sys, time, urllib.request
+for _ in range(600):
+    try:
+        print(urllib.request.urlopen(sys.argv[-1], timeout=5).read().decode())
+        break
+    except OSError as error:
+        last = error
+        time.sleep(0.2)
+else:
+    sys.exit(f"curl: {last}")
+"""
+PROGRAMS: Final[Mapping[str, str]] = {
+    "systemctl": SYSTEMCTL,
+    "install": INSTALL,
+    "runuser": RUNUSER,
+    "curl": CURL,
+    "chown": "",
+    "systemd-sysusers": "",
+}
+
+
+def _taken_from_here(line: re.Match[str]) -> str:
+    """Return what lets an environment find what the lock names in that of the tests."""
+    where = f"{line[1]}/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
+    return f"echo {SITE} > $({where})/locked.pth"
+
+
+class Machine:
+    """One machine; *environment* is what its processes have beside their own.
+
+    checkout   a folder that looks like the repository, and in which nothing of it is changed
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self._environment = environment
+        self.checkout = folder / "checkout"
+        self.checkout.mkdir(parents=True)
+        for entry in ROOT.iterdir():
+            if entry.name not in {".venv", ".git", "build", "node_modules"}:
+                (self.checkout / entry.name).symlink_to(entry)
+        programs = folder / "programs"
+        programs.mkdir()
+        for name, text in PROGRAMS.items():
+            (programs / name).write_text(f"#!{sys.executable}\n{text}")
+            (programs / name).chmod(0o755)
+        (programs / "python3").symlink_to(sys.executable)
+        caddy = Path(sys.executable).with_name("caddy")
+        if caddy.exists():
+            (programs / "caddy").symlink_to(caddy)
+        self.path = f"{folder / 'usr/local/bin'}:{programs}:/usr/bin:/bin"
+
+    def here(self, block: str) -> str:
+        """Return *block* with the machine's paths below its folder, and without the registry."""
+        joined = re.sub(r"\\\n\s*", "", block)
+        for _, lock in LOCKED.findall(joined):
+            assert " --hash=sha256:" in (ROOT / lock).read_text(), lock
+        offline = LOCKED.sub(_taken_from_here, joined)
+        return OURS.sub(rf"{self.folder}/\1/", offline)
+
+    def run(self, block: str) -> str:
+        """Run a *block* of the page; return what it prints."""
+        text = self.here(block)
+        ran = subprocess.run(
+            ["sh", "-euc", text],
+            cwd=self.checkout,
+            env=child_environment(
+                {"PATH": self.path, "MACHINE": str(self.folder), **self._environment}
+            ),
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{text}\n{ran.stdout}\n{ran.stderr}\n{self.log()}"
+        return ran.stdout
+
+    def log(self) -> str:
+        """Return the last lines of every service."""
+        logs = sorted((self.folder / "run").glob("*.log")) if (self.folder / "run").exists() else []
+        return "\n".join(each.read_text()[-3_000:] for each in logs)
+
+    def end(self) -> None:
+        """End what the services run."""
+        for pid in (self.folder / "run").glob("*.pid"):
+            with suppress(ProcessLookupError):
+                os.killpg(int(pid.read_text()), signal.SIGKILL)
+        shutil.rmtree(self.folder / "checkout" / "build", ignore_errors=True)

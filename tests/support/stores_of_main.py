@@ -1,0 +1,225 @@
+"""Stores as commits of main have written them, on both engines: made here, and filled in again.
+
+`python -m support.stores_of_main COMMIT` in tests/ runs the code of COMMIT from the repository in a
+scratch folder: it reads a few blocks of its devchain, issues credits, makes an administrator, and
+moves to PostgreSQL. What is kept of that is the rows, in tests/edges/storage/data/main, and which
+migrations had run: a migration that was on main is never changed, so its script is the one of now.
+"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+import apsw
+import psycopg
+
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.edges.storage.postgres import migrating
+from mintscope.edges.storage.sqlite import connection
+from support.scenes.postgres import dsn_in
+
+DATA: Final = Path(__file__).parents[1] / "edges" / "storage" / "data" / "main"
+ROOT: Final = Path(__file__).parents[2]
+CREDITS: Final = 7
+PASSWORD: Final = "a password that is long enough\n"
+EMAIL: Final = "admin@example.org"
+FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE}
+
+
+class Kept(NamedTuple):
+    """What is kept of one commit.
+
+    token    a credit token with CREDITS credits
+    """
+
+    name: str
+    facts: dict[str, Any]
+
+    @property
+    def token(self) -> str:
+        return str(self.facts["token"])
+
+
+def kept() -> list[Kept]:
+    """Return every commit that is kept, the oldest first."""
+    return [
+        Kept(path.name.removesuffix(".json.gz"), json.loads(gzip.decompress(path.read_bytes())))
+        for path in sorted(DATA.glob("*.json.gz"))
+    ]
+
+
+def sqlite_folder(of: Kept, folder: Path) -> Path:
+    """Write the data_dir that the commit has written; return it."""
+    folder.mkdir(mode=0o700, parents=True)
+    for kind, name in FILES.items():
+        with closing(apsw.Connection(str(folder / name))) as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"BEGIN; {of.facts['sqlite'][kind]} COMMIT")
+    (folder / PEPPER_FILE).touch(mode=0o600)
+    (folder / PEPPER_FILE).write_text(of.facts["pepper"])
+    return folder
+
+
+def fill_postgres(of: Kept, dsn: str) -> None:
+    """Make the tables that the commit had in the empty database of *dsn*, and its rows."""
+    with psycopg.connect(dsn, autocommit=True) as db:
+        db.execute(migrating.CREATE.encode())
+        for kind, ran in of.facts["postgres"]["migrations"].items():
+            known = {each.number: each for each in migrating.migrations(kind)}
+            for number, name, digest in ran:
+                script = known[number].script
+                assert sha256(script.encode()).hexdigest() == digest, f"{kind} {name} was changed"
+                db.execute(script.encode())
+                db.execute(
+                    "INSERT INTO migration (kind, number, name, least) VALUES (%s, %s, %s, %s)",
+                    (kind, number, name, known[number].least),
+                )
+        db.execute("SET session_replication_role = replica")
+        for table, rows in of.facts["postgres"]["rows"].items():
+            db.execute(f'DELETE FROM "{table}"'.encode())
+            for row in rows:
+                columns = ", ".join(f'"{name}"' for name in row)
+                marks = ", ".join(["%s"] * len(row))
+                statement = (
+                    f'INSERT INTO "{table}" ({columns}) OVERRIDING SYSTEM VALUE VALUES ({marks})'
+                )
+                db.execute(statement.encode(), [_value(each) for each in row.values()])
+
+
+def _value(kept_value: Any) -> Any:
+    return bytes.fromhex(kept_value["hex"]) if isinstance(kept_value, dict) else kept_value
+
+
+def _text(value: Any) -> Any:
+    return {"hex": bytes(value).hex()} if isinstance(value, bytes | memoryview) else value
+
+
+def make(commit: str) -> Path:
+    """Run the code of *commit*, and keep what it has written; return the file."""
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        source = subprocess.run(
+            ["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True
+        )
+        subprocess.run(["tar", "-x", "-C", scratch], input=source.stdout, check=True)
+        at = subprocess.run(
+            ["git", "show", "-s", "--format=%cs %H", commit],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        data = folder / "data"
+        blocks = folder / "blocks.jsonl.gz"
+        run = _runner(folder, data)
+        run("devchain", "--to-file", str(blocks), "--mints", "1", "--history-days", "0",
+            "--blocks", "60")  # fmt: skip
+        files = {"CHAIN__SOURCE": "files", "CHAIN__FILES": str(blocks), "CHAIN__START": "first"}
+        run("ingest", **files)
+        token = run("credits", "issue", "--credits", str(CREDITS)).strip()
+        run("admin", "create", EMAIL, typed=PASSWORD)
+        facts: dict[str, Any] = {
+            "commit": at[1],
+            "token": token,
+            "pepper": (data / PEPPER_FILE).read_text(),
+            "sqlite": {kind: _dump(data / name) for kind, name in FILES.items()},
+        }
+        if (folder / "src/mintscope/edges/storage/postgres").exists():
+            dsn = dsn_in(folder, ())
+            run("copy", "--from", f"sqlite:{data}", "--to", _url(dsn))
+            facts["postgres"] = _rows(dsn, folder)
+        DATA.mkdir(exist_ok=True)
+        target = DATA / f"{at[0]}-{at[1][:8]}.json.gz"
+        target.write_bytes(gzip.compress(json.dumps(facts).encode(), mtime=0))
+        return target
+
+
+def _runner(folder: Path, data: Path) -> Any:
+    def run(*words: str, typed: str = "", **settings: str) -> str:
+        environment = {
+            "PATH": os.environ["PATH"],  # noqa: TID251 - handed on
+            "PYTHONPATH": str(folder / "src"),
+            "MINTSCOPE_DATA_DIR": str(data),
+            "NUMBA_CACHE_DIR": str(folder / "numba"),
+            **{f"MINTSCOPE_{name}": value for name, value in settings.items()},
+        }
+        ran = subprocess.run(
+            [sys.executable, "-m", "mintscope", *words],
+            cwd=folder,
+            env=environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{words}: {ran.stdout}{ran.stderr}"
+        return ran.stdout
+
+    return run
+
+
+def _dump(path: Path) -> str:
+    with closing(apsw.Connection(str(path))) as db:
+        lines = list(_lines(db))
+    return "\n".join(lines)
+
+
+def _lines(db: apsw.Connection) -> Iterator[str]:
+    """Yield the statements that make the file again: tables, rows, then indexes and triggers."""
+    order = "CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END, rowid"
+    entries = db.execute(
+        "SELECT type, name, sql FROM sqlite_schema"
+        f" WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY {order}"
+    ).fetchall()
+    for kind, name, sql in entries:
+        if kind == "table":
+            yield f"{sql};"
+            for row in db.execute(f'SELECT * FROM "{name}"'):
+                values = ", ".join(apsw.format_sql_value(each) for each in row)
+                yield f'INSERT INTO "{name}" VALUES ({values});'
+    for kind, _, sql in entries:
+        if kind != "table":
+            yield f"{sql};"
+
+
+def _url(dsn: str) -> str:
+    """Return the address of the database, as an operator writes it."""
+    info = psycopg.conninfo.conninfo_to_dict(dsn)
+    return f"postgresql://postgres@127.0.0.1:{info['port']}/{info['dbname']}"
+
+
+def _rows(dsn: str, folder: Path) -> dict[str, Any]:
+    """Return which migrations the database has run, and every row of it."""
+    found: dict[str, Any] = {"migrations": {}, "rows": {}}
+    with psycopg.connect(dsn, autocommit=True) as db:
+        for kind, number, name in db.execute(
+            "SELECT kind, number, name FROM migration ORDER BY kind, number"
+        ).fetchall():
+            script = folder / "src/mintscope/edges/storage/postgres/migrations" / kind / name
+            digest = sha256(script.read_bytes()).hexdigest()
+            found["migrations"].setdefault(kind, []).append((number, name, digest))
+        tables = db.execute(
+            "SELECT table_name FROM information_schema.tables"
+            " WHERE table_schema = current_schema() AND table_name <> 'migration'"
+        ).fetchall()
+        for (table,) in sorted(tables):
+            cursor = db.execute(f'SELECT * FROM "{table}"'.encode())
+            names = [column.name for column in cursor.description or ()]
+            rows = [dict(zip(names, map(_text, row), strict=True)) for row in cursor.fetchall()]
+            if rows:
+                found["rows"][table] = rows
+    return found
+
+
+if __name__ == "__main__":
+    assert connection.engine_version()
+    for each in sys.argv[1:]:
+        print(make(each))  # noqa: T201 - a program
