@@ -18,7 +18,7 @@ PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
 CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
 CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
-.PHONY: help setup demo quick test check bench mainnet market cluster storm prove fuzz mutation report audit sbom protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet market cluster storm prove night fuzz mutation report audit sbom protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -62,6 +62,9 @@ audit: $(VENV)/dev ## the locks against advisories; more of them from the folder
 
 sbom: $(VENV)/dev ## build/sbom.json: what a service is made of, as CycloneDX
 	@$(BIN)/python -m prove.supply.sbom
+
+night: $(VENV)/prometheus ## each fault of a night under a running service, and who names it within 60 s: half an hour
+	@$(BIN)/python -m prove.night $(ARGS)
 
 report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last found, as one page
 	@$(BIN)/python -m prove.report
@@ -140,6 +143,14 @@ $(VENV)/browser: $(VENV)/dev
 	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \
 	  || $(APT_INSTALL) chromium; }; } >/dev/null 2>&1 \
 	  || echo "Chromium could not be installed"; }
+	@touch $@
+
+# Prometheus comes from Debian, and its own service does not start.
+$(VENV)/prometheus: $(VENV)/dev
+	@command -v prometheus >/dev/null || { { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; } \
+	  || { echo "expected prometheus on the path, 2.42 or newer"; exit 1; }; \
+	  echo "installing Prometheus ..."; export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; \
+	  { apt-get -qq update && $(APT_INSTALL) prometheus; } >/dev/null; }
 	@touch $@
 
 $(VENV)/bench: $(VENV)/dev requirements/bench.txt bench/peers/package-lock.json

@@ -149,7 +149,7 @@ def _serving(
         try:
             assert process.stderr is not None
             told = ""
-            while len(ports := re.findall(r"serving http://\S+:(\d+)", told)) < workers:
+            while len(ports := re.findall(r'"address": "http://[^"]+:(\d+)"', told)) < workers:
                 line = process.stderr.readline()
                 if not line:
                     raise RuntimeError(f"serve did not start: {told}")

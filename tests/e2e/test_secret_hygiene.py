@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from support.processes.api_process import api_process, free_port, settings
+from support.processes.listening import addresses_in
 from support.scenes.accounts_service import (
     CONFIRM_PATH,
     EXCHANGE_PATH,
@@ -215,7 +216,7 @@ def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
 
 def wait_until_served(log: Path) -> None:
     end_s = time.monotonic() + 60
-    while "serving http" not in log.read_text():
+    while not addresses_in(log.read_text()):
         assert time.monotonic() < end_s, log.read_text()
         time.sleep(0.05)
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from mintscope.shell.cli.app import app
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 from support.oracles.intended_swaps import intended, with_what_is_left
+from support.processes.listening import addresses_in
 from support.scenes.postgres import url_in
 
 NOW = UnixMs(1_763_640_000_000)
@@ -92,8 +92,7 @@ def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen
                 line = process.stderr.readline()
                 told.append(line)
                 assert line, told
-                found = re.search(r"serving (http://\S+)", line)
-                address = found[1] if found else address
+                address = next(iter(addresses_in(line)), address)
                 is_read = is_read or "history read" in line
             yield address, process
             process.send_signal(signal.SIGTERM)

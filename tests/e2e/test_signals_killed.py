@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -22,6 +21,7 @@ from mintscope.core.market.log import PricedSwap
 from mintscope.edges.storage.folder import MONEY_FILE
 from support.oracles.standard_webhooks import verified
 from support.processes.api_process import settings
+from support.processes.listening import addresses_in
 from support.scenes.old_folder import FACTS, old_folder
 from support.scenes.traded import Traded, traded_on
 
@@ -112,10 +112,10 @@ async def api(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
         )
     try:
         async with asyncio.timeout(READY_S):
-            while not (found := re.search(r"serving (http://\S+)$", log.read_text(), re.MULTILINE)):
+            while not (found := addresses_in(log.read_text())):
                 assert process.returncode is None, log.read_text()
                 await asyncio.sleep(0.05)
-        async with httpx.AsyncClient(base_url=found[1], headers=KEY, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=found[0], headers=KEY, timeout=20) as client:
             yield client
     finally:
         process.send_signal(signal.SIGKILL)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typer.testing import CliRunner
 from mintscope.base.primitives import UnixMs
 from mintscope.devchain.chain import Devchain, lines
 from mintscope.shell.cli.app import app
+from support.processes.listening import addresses_in
 from support.scenes.postgres import url_in
 
 NOW: Final = UnixMs(1_763_640_000_000)
@@ -52,7 +52,7 @@ def serving(folder: Path) -> Iterator[str]:
         try:
             assert process.stderr is not None
             told: list[str] = []
-            while len(addresses := re.findall(r"serving (http://\S+)", "".join(told))) < WORKERS:
+            while len(addresses := addresses_in("".join(told))) < WORKERS:
                 told.append(process.stderr.readline())
                 assert told[-1], told
             yield addresses[0]

@@ -231,6 +231,29 @@ LIMITS_DECIDED_ALONE: Final = Counter(
     "Requests that were counted against a share of a limit, without the store of limits",
 )
 
+CHECK_OK: Final = SetGauge(
+    "mintscope_check_ok", "1 while a check of this process passes, 0 while it fails", ["check"]
+)
+CHECKED_AT: Final = SetGauge(
+    "mintscope_checked_at_seconds", "Unix time at which the checks were last looked at"
+)
+READY: Final = SetGauge("mintscope_ready", "1 while this api is ready, as /readyz says")
+DISK_FREE_BYTES: Final = SetGauge(
+    "mintscope_disk_free_bytes", "Room on the disk of the data, whenever it is asked"
+)
+MEMORY_FREE_SHARE: Final = SetGauge(
+    "mintscope_memory_free_share",
+    "Part of the memory that is free: of this process's control group, or of the machine",
+)
+CERTIFICATE_EXPIRES_AT: Final = SetGauge(
+    "mintscope_certificate_expires_at_seconds",
+    "Unix time at which the certificate expires that clients see",
+)
+VENUE_SILENT_S: Final = SetGauge(
+    "mintscope_venue_silent_s",
+    "Since the last swap of a program, by the time of the chain",
+    ["program"],
+)
 RESTARTS: Final = SetGauge(
     "mintscope_process_restarts",
     "Times that a process of this service was started again",

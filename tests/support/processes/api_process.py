@@ -1,7 +1,6 @@
 """A whole `mintscope api` process over a folder of its own."""
 
 import asyncio
-import re
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import httpx
 
 from mintscope.shell.config.load import child_environment
+from support.processes.listening import addresses_in
 
 READY_S = 60.0
 PAUSE_S = 0.05
@@ -63,9 +63,8 @@ async def until_ready(client: httpx.AsyncClient) -> None:
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     end_s = time.monotonic() + READY_S
     while time.monotonic() < end_s and process.poll() is None:
-        found = re.search(r"serving (http://\S+)$", log.read_text(), re.MULTILINE)
-        if found:
-            return found[1]
+        if found := addresses_in(log.read_text()):
+            return found[0]
         time.sleep(PAUSE_S)
     raise AssertionError(log.read_text())
 

@@ -1,8 +1,10 @@
 """An application, such as a devchain, behind a socket, for what speaks to it over HTTP."""
 
+import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -17,3 +19,13 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with serving_beside(Server(config), listener):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def addresses_in(log: str) -> list[str]:
+    """Return where the api processes of *log* have said that they serve clients."""
+    return [line["address"] for line in json_lines(log) if line["event"] == "serving"]
+
+
+def json_lines(log: str) -> list[dict[str, Any]]:
+    """Return the whole lines of *log*, each of which is one JSON object."""
+    return [json.loads(line) for line in log.splitlines(keepends=True) if line.endswith("\n")]

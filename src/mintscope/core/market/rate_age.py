@@ -5,8 +5,9 @@ from typing import Final
 from mintscope.base.primitives import UnixS
 from mintscope.base.time import MINUTE_S
 
-# Swaps are priced at the rate of the last minute: after it they are in no price, and no volume.
-RATE_LATE_S: Final = MINUTE_S
+# SOL trades in every block.  Swaps are priced at the rate of the last minute: after it they are in
+# no price, and no volume; it is told before.
+RATE_LATE_S: Final = MINUTE_S // 2
 
 
 class RateAge:
@@ -37,5 +38,5 @@ class RateAge:
 
     @property
     def is_late(self) -> bool:
-        """Return whether swaps have no price because there is no rate."""
+        """Return whether swaps have no price soon, or now, because there is no rate."""
         return self.seconds > RATE_LATE_S

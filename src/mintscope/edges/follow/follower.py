@@ -17,7 +17,14 @@ from mintscope.base.pace import WINDOW_S, Pace, PaceMeter
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.time import SECOND_MS
 from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import Appended, Event, LogReader, LogTrimmed, SlotHeader
+from mintscope.core.market.log import (
+    Appended,
+    Event,
+    LogReader,
+    LogTip,
+    LogTrimmed,
+    SlotHeader,
+)
 from mintscope.core.market.rate_age import RateAge
 from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
 
@@ -26,6 +33,9 @@ LOG = structlog.get_logger(__name__)
 EVENTS_PER_READ: Final = 256
 LIVE_MS_MAX: Final = 5_000  # older slots are final already when they are read
 LOADS_AT_ONCE: Final = 8
+# Finality takes 13 s before Alpenglow, and the fold may be half of that and 10 s behind it.
+FINAL_LATE_S: Final = 40.0
+FOLD_LATE_S: Final = 60.0
 LOAD_ATTEMPTS: Final = 5
 UNREADABLE: Final = "The market data of this token cannot be read now; try again."
 
@@ -82,6 +92,7 @@ class Follower:
         self._finality = FinalityMeter()
         self._folded: Slot | None = None
         self._rate = RateAge()
+        self._tip: LogTip | None = None
 
     def observe(self, observer: Observer) -> None:
         """Tell *observer*, the only one, what is applied from now on."""
@@ -108,6 +119,7 @@ class Follower:
         async with self._turn:
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
+            self._tip = tip
             if not await self._advance(tip.seq):
                 await self._restart()
             self._folded = tip.folded
@@ -171,6 +183,33 @@ class Follower:
             raise ServiceUnavailable(
                 f"SOL was last traded against a dollar {ago_s} s ago: prices stand still"
             )
+
+    async def expect_final(self) -> None:
+        """Raise ServiceUnavailable if blocks come and do not become final."""
+        tip = self._tip
+        late_s = None if tip is None else self._seconds(tip.final, tip.slot)
+        if late_s is not None and late_s > FINAL_LATE_S:
+            raise ServiceUnavailable(
+                f"the newest final block is {late_s:.0f} s behind the newest: candles and lists"
+                " stand still; the node names no newer final block"
+            )
+
+    async def expect_folded(self) -> None:
+        """Raise ServiceUnavailable if final blocks come and do not get into candles and lists."""
+        tip = self._tip
+        late_s = None if tip is None else self._seconds(tip.folded, tip.final)
+        if late_s is not None and late_s > FOLD_LATE_S:
+            raise ServiceUnavailable(
+                f"candles and lists are {late_s:.0f} s behind what is final: ingest, or its store,"
+                " is too slow; its log says why"
+            )
+
+    def _seconds(self, first: Slot | None, last: Slot | None) -> float | None:
+        """Return how long the chain took from *first* to *last*, None if that is not known."""
+        pace = self._meter.pace
+        if first is None or last is None or pace is None or self._follows_files:
+            return None
+        return pace.seconds(max(last - first, 0))
 
     def folded(self) -> Slot | None:
         """Return the newest slot that candles and lists hold, as of the last look."""

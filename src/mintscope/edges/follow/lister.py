@@ -34,6 +34,7 @@ CLOCKS_APART_MS: Final = 10 * MINUTE_MS
 PAUSE_S: Final = 0.25  # between two looks at least
 NEWS_S: Final = 0.05  # as often the follower looks at where the log stands
 LOOK_COST: Final = 4  # times as long as a look took is waited after it
+LIST_LATE_S: Final = 60.0
 LOADING: Final = "The list of tokens is still being loaded; try again shortly."
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -107,6 +108,7 @@ class Lister:
         self._keeper = keeper
         self._may_restore = True
         self._is_loading = True  # for the first time
+        self._read_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
         """Follow the fold until cancelled, whatever the store does meanwhile."""
@@ -119,7 +121,10 @@ class Lister:
                     LOG.warning("the list of tokens cannot be read", error=repr(error))
                 readable = self._is_loading = False
             else:
+                if not readable:
+                    LOG.info("the list of tokens can be read again")
                 readable = True
+                self._read_at_s = self._clock.monotonic_s()
                 await self.keep()
             await self._wait()
 
@@ -130,6 +135,15 @@ class Lister:
         """
         if self._is_loading:
             raise ServiceUnavailable(LOADING)
+
+    async def expect_current(self) -> None:
+        """Raise ServiceUnavailable if the list was last brought up to date long ago."""
+        late_s = self._clock.monotonic_s() - self._read_at_s
+        if not self._is_loading and late_s > LIST_LATE_S:
+            raise ServiceUnavailable(
+                f"the list of tokens was last brought up to date {late_s:.0f} s ago: the store does"
+                " not answer, or this process has too little time"
+            )
 
     def newest(self) -> ListedTokens:
         """Return the list.  Raises ServiceUnavailable while it is being loaded."""

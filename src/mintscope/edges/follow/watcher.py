@@ -31,6 +31,7 @@ from mintscope.core.market.signals.tracks import unpack
 from mintscope.edges.follow.follower import EVENTS_PER_READ, Wait
 
 WRITE_S: Final = 10.0  # at most between two states that are written down
+LATE_S: Final = 60.0  # without a look
 RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
 
 LOG = structlog.get_logger(__name__)
@@ -53,6 +54,10 @@ class Watcher:
     _written_at_s: float = field(default=0.0, init=False)
     _renewed_at_s: float = field(default=0.0, init=False)
     _wanted: set[Mint] = field(default_factory=set, init=False)  # to be loaded
+    _looked_at_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._looked_at_s = self.clock.monotonic_s()
 
     async def run(self) -> None:
         """Watch until cancelled, then leave; what fails is begun again."""
@@ -64,10 +69,21 @@ class Watcher:
                     is_bug = not isinstance(trouble, ServiceUnavailable)
                     LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
                     self._seq = None
+                else:
+                    self._looked_at_s = self.clock.monotonic_s()
                 await self.wait()
         finally:
             with suppress(ServiceUnavailable):
                 await self.writer.leave()
+
+    async def expect_looking(self) -> None:
+        """Raise ServiceUnavailable if alert rules were last looked at long ago."""
+        late_s = self.clock.monotonic_s() - self._looked_at_s
+        if late_s > LATE_S:
+            raise ServiceUnavailable(
+                f"alert rules were last looked at {late_s:.0f} s ago: a store does not answer, or"
+                " this process has too little time"
+            )
 
     async def round(self) -> None:
         """Look at everything that was committed to the log, if it is our turn."""

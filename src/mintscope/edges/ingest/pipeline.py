@@ -20,6 +20,7 @@ from mintscope.edges.ingest.decode_ahead import DecodeAhead
 from mintscope.edges.ingest.fold import FinalFold, MeasuredFinality, not_measured
 from mintscope.edges.ingest.read_ahead import ReadAhead, read_ahead
 from mintscope.edges.ingest.slots import Decode, Slots
+from mintscope.edges.ingest.venues import VenueWatch
 
 log = structlog.get_logger()
 
@@ -47,6 +48,7 @@ class Ingest:
     history         joins the pasts of mints that a command has read
     ahead           decodes in a second process while several blocks wait; None: nothing does
     finality        returns how soon the chain is final, None while that is not known
+    venues          is told the swaps of each block, by program
     """
 
     source: Source
@@ -60,6 +62,7 @@ class Ingest:
     history: HistoryJoin | None = None
     ahead: DecodeAhead | None = None
     finality: MeasuredFinality = not_measured
+    venues: VenueWatch | None = None
 
     async def run(self) -> None:
         """Ingest until the source ends, or for ever; stops cleanly when cancelled.
@@ -75,6 +78,7 @@ class Ingest:
             standings,
             decode_block=decode_block,
             quote_mints=self.quote_mints,
+            venues=self.venues,
         )
         fold = FinalFold(
             self.store, self.floor, self.clock, pace=lambda: chain.pace, finality=self.finality

@@ -33,6 +33,7 @@ from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage
 from mintscope.edges.ingest.kinds import Kinds
 from mintscope.edges.ingest.pegs import Pegs
 from mintscope.edges.ingest.rate import RateWatch
+from mintscope.edges.ingest.venues import VenueWatch
 
 log = structlog.get_logger()
 
@@ -52,9 +53,10 @@ class Slots:
     standings      the pools of each mint, as of the newest block
     decode_block   decodes a whole block; None: *decode* does
     quote_mints    dollars and staking tokens that others are priced in
+    venues         is told the swaps of each block, by program
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         tail: Tail,
         decode: Decode,
@@ -62,6 +64,7 @@ class Slots:
         *,
         decode_block: DecodeBlock | None = None,
         quote_mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
+        venues: VenueWatch | None = None,
     ) -> None:
         self._tail = tail
         self._decode = decode
@@ -73,6 +76,7 @@ class Slots:
         self._metrics = CoverageMetrics()
         self._pegs = Pegs()
         self._rate_watch = RateWatch()
+        self._venues = venues or VenueWatch()
 
     @property
     def pace(self) -> Pace | None:
@@ -134,6 +138,7 @@ class Slots:
         self._tail.append(header)
         self._note_pace(header)
         self._rate_watch.note(header)
+        self._count_swaps(swaps, header.time)
         standings.begin(header.slot)
         told = [*swaps, *decoded.migrations] if decoded.migrations else swaps
         priced = price_slot(told, _rate(header), standings.sets_price, quotes, time)
@@ -146,6 +151,12 @@ class Slots:
         self._metrics.count(coverage)
         changes.append(coverage)
         return True
+
+    def _count_swaps(self, swaps: Iterable[Swap], time: UnixS) -> None:
+        counts = Counter(map(_label, swaps))
+        for program, count in counts.items():
+            SWAPS.labels(program).inc(count)
+        self._venues.note(time, counts)
 
     def _note_pace(self, header: SlotHeader) -> None:
         self._meter.note(header.slot, header.time)
@@ -166,8 +177,6 @@ class Slots:
         except Exception:
             log.exception("decoder_failed", slot=block.slot)
             decoded = self._read_one_by_one(block)
-        for program, count in Counter(map(_label, decoded.swaps)).items():
-            SWAPS.labels(program).inc(count)
         for one in decoded.quarantined:
             program = _name(one.program)
             QUARANTINED.labels(program, one.reason).inc()

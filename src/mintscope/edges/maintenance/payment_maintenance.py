@@ -75,6 +75,7 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
+    _no_audit: str = ""  # why the last one failed
     _day: int = NOT_YET  # of the last audit of everything
     _told: set[Signature] = field(default_factory=set)  # orphans
     _forgotten_on: int = NOT_YET  # the day when old reports were last dropped
@@ -108,9 +109,15 @@ class PaymentMaintenance:
             await self._audit()
         except ServiceUnavailable as trouble:
             AUDITS.labels("failed").inc()
-            log.warning(
-                "no audit of payments", reason=f"{trouble} {trouble.__cause__ or ''}".strip()
-            )
+            self._no_audit = f"{trouble} {trouble.__cause__ or ''}".strip()
+            log.warning("no audit of payments", reason=self._no_audit)
+        else:
+            self._no_audit = ""
+
+    async def expect_audits(self) -> None:
+        """Raise ServiceUnavailable if the books could not be audited at the last look."""
+        if self._no_audit:
+            raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 
     async def look_at_fees(self) -> int:
         """Note what the fee payer has, in lamports, and say if that is little."""

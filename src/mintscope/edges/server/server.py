@@ -31,6 +31,7 @@ class Server(uvicorn.Server):
     """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
 
     obeys_signals = True
+    stopped_by: int | None = None  # the signal, if one did
 
     def __init__(self, config: uvicorn.Config, draining: Draining | None = None) -> None:
         super().__init__(config)
@@ -40,6 +41,7 @@ class Server(uvicorn.Server):
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, after the time that is left to balancers; at the second signal at once."""
+        self.stopped_by = sig
         stop = partial(self._obey, sig, frame)
         if self.draining.lasts_s == 0 or self.draining.has_begun:
             stop()

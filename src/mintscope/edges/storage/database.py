@@ -174,9 +174,15 @@ def inserting(batch: Batch) -> str:
 
 @contextmanager
 def unavailable_on_database_error(message: str) -> Iterator[None]:
-    """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause."""
+    """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause.
+
+    A database that is away is no bug: its line has no trace.
+    """
     try:
         yield
+    except DatabaseAway as cause:
+        log.warning("the database does not answer", reason=str(cause))
+        raise ServiceUnavailable(message) from cause
     except DatabaseError as cause:
         log.exception("the database does not answer")
         raise ServiceUnavailable(message) from cause

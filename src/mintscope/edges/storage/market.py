@@ -24,6 +24,7 @@ from mintscope.edges.storage.sql.history.asks import SqlHistoryAsks
 from mintscope.edges.storage.sql.history.jobs import SqlHistory
 from mintscope.edges.storage.sql.listing.reader import SqlListReader
 from mintscope.edges.storage.sql.listing.snapshots import SqlListSnapshots
+from mintscope.edges.storage.sql.market.ingest_checks import SqlIngestChecks
 from mintscope.edges.storage.sql.market.log_reader import SqlLogReader
 from mintscope.edges.storage.sql.market.log_writer import SqlMarketStore
 from mintscope.edges.storage.sql.market.mint_facts import SqlMintFacts
@@ -179,6 +180,16 @@ class Market:
     def facts(self) -> MintFactStore:
         """What mints are, as a node last said."""
         return self._opened(SqlMintFacts(self._engine.written()))
+
+    @cached_property
+    def ingest_checks(self) -> SqlIngestChecks:
+        """What ingest says of its checks that fail, for ingest to write."""
+        return self._opened(SqlIngestChecks(self._engine.beside()))
+
+    @cached_property
+    def failing_ingest_checks(self) -> SqlIngestChecks:
+        """The same, for an api to read."""
+        return self._opened(SqlIngestChecks(self._engine.read()))
 
     def _opened(self, port: Port) -> Port:
         self._stack.push_async_callback(port.close)

@@ -72,6 +72,7 @@ class Config(BaseSettings):
     backup: BackupConfig = BackupConfig()
     log: sections.LogConfig = sections.LogConfig()
     metrics: sections.MetricsConfig = sections.MetricsConfig()
+    watch: sections.WatchConfig = sections.WatchConfig()
 
     @override
     @classmethod

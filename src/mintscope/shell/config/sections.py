@@ -257,3 +257,20 @@ class MetricsConfig(Section):
     """Port of the ingest process."""
     api_port: values.Port = 9465
     """Port of the api process; further workers of `serve` are on the next ports."""
+
+
+class WatchConfig(Section):
+    """What each process looks at by itself, beside its work: see docs/runbook.md."""
+
+    disk_free_bytes_min: int = Field(default=1024**3, ge=1)
+    """Room on the disk of data_dir; with less the check `disk` fails."""
+    memory_free_share_min: float = Field(default=0.05, ge=0, le=1)
+    """Part of the memory that is free, of the limit of this process's control group or of the
+    machine; with less the check `memory` fails."""
+    wal_bytes_max: int = Field(default=256 * 1024**2, ge=1)
+    """Length of the write-ahead log of an SQLite file; if it is longer, the check `wal` fails."""
+    public_address: bool = True
+    """Ask `api.origin` every 20 s, as clients do, and read its certificate: the check `address`.
+    False if this machine cannot reach its own public address."""
+    certificate_min_days: int = Field(default=14, ge=0, le=365)
+    """A certificate of `api.origin` that is good for fewer days fails the check `address`."""

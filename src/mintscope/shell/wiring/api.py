@@ -8,7 +8,6 @@ from socket import socket
 from typing import Final, TypeAlias
 
 from starlette.types import ASGIApp
-from uvicorn import Server
 
 from mintscope.base.clock import Clock, SystemClock
 from mintscope.base.errors import ServiceUnavailable
@@ -36,7 +35,7 @@ from mintscope.edges.server.draining import Draining
 from mintscope.edges.server.protocol.bounds import Bounds
 from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import make_server
+from mintscope.edges.server.server import Server, make_server
 from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.shell.config.config import Config
@@ -67,6 +66,12 @@ from mintscope.shell.wiring.storage.backups import watch
 from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.limits import open_limits
 from mintscope.shell.wiring.stores import Money, open_market, open_money
+from mintscope.shell.wiring.watching import (
+    asking_public_address,
+    delivery_checks,
+    machine_checks,
+    watching,
+)
 
 Ready: TypeAlias = Callable[[str, int], None]
 
@@ -86,8 +91,8 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     *,
     is_new: bool = False,
     reread: Reread | None = None,
-) -> None:
-    """Serve clients until a signal comes; *ready* is called once they can connect.
+) -> int | None:
+    """Serve clients until a signal comes, and return it; *ready* is called once they can connect.
 
     siblings      the processes beside this one
     listener_fd   a socket that listens already; None: make one
@@ -96,10 +101,12 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
     with held(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
-        expect_own_stores(config, is_new=is_new, writes=True)
+        expect_own_stores(config, is_new=is_new, writes=True, uses_pepper=True)
         listener = bind(config.api) if listener_fd is None else socket(fileno=listener_fd)
+        stopped_by: int | None = None
         async with AsyncExitStack() as stack:
-            await _serve(config, listener, ready, siblings, stack, reread)
+            stopped_by = await _serve(config, listener, ready, siblings, stack, reread)
+    return stopped_by
 
 
 async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
@@ -109,7 +116,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     siblings: Siblings,
     stack: AsyncExitStack,
     reread: Reread | None,
-) -> None:
+) -> int | None:
     clock, (host, port) = SystemClock(), listener.getsockname()[:2]
     enter = stack.enter_async_context
     reader = (market := await enter(open_market(config))).reader
@@ -123,10 +130,17 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
-    lists, loaded = await enter(listing(config.lists, market, follower, clock, sold_at))
-    checks.append(loaded)
+    lists, of_lists = await enter(listing(config.lists, market, follower, clock, sold_at))
     await enter(running(partial(watch, config, clock), "backups"))
-    accounts = await enter(_accounts(config, money, reader, origins[0], limits, clock))
+    accounts, of_signals = await enter(_accounts(config, money, reader, origins[0], limits, clock))
+    checks += [
+        *of_lists,
+        *of_signals,
+        Check("streams", streams.expect_room, is_vital=False),
+        Check("ingest", market.failing_ingest_checks.expect_none, is_vital=False),
+        *delivery_checks(config, clock),
+    ]
+    checks += [*machine_checks(config), *await enter(asking_public_address(config, clock))]
     api = create_api(
         config,
         reports=follower,
@@ -152,9 +166,12 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     mcp = McpService(config.mcp, by_address, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))
     stack.enter_context(reloading(config, reread, _applied(limits), ours=_is_ours))
+    await enter(watching(checks, clock, has_readiness=True))
     await enter(keeping_memory_small())
     ready(host, port)
-    await create_server(config.api, app, clock, api.express, draining).serve(sockets=[listener])
+    server = create_server(config.api, app, clock, api.express, draining)
+    await server.serve(sockets=[listener])
+    return server.stopped_by
 
 
 def _sold_on_pages(
@@ -190,8 +207,8 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
 @asynccontextmanager
 async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: Config, money: Money, reader: LogReader, origin: str, limits: Limits, clock: Clock
-) -> AsyncIterator[Accounts]:
-    """Answer for accounts and look at their signals during the block, and maintain them."""
+) -> AsyncIterator[tuple[Accounts, list[Check]]]:
+    """Answer for accounts, maintain them and look at their signals during the block."""
     store, queue, pepper = money.accounts, money.webhooks, money.pepper
     async with (
         open_accounts(
@@ -212,9 +229,9 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
             pepper=pepper,
             limits=limits,
             clock=clock,
-        ),
+        ) as checks,
     ):
-        yield accounts
+        yield accounts, checks
 
 
 def create_api(  # noqa: PLR0913 - one argument for each part
@@ -372,11 +389,18 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
         _freshness_check(api, follower),
         gap_check(reader, follower.pace),
         Check("rate", follower.expect_rate, is_vital=False),
+        Check("finality", follower.expect_final, is_vital=False),
+        Check("fold", follower.expect_folded, is_vital=False),
     ]
     if sales is None:
         return checks
-    is_open = Check("sales", sales.expect_selling, is_vital=False)
-    return [*checks, Check("chain", sales.expect_chain), is_open]
+    return [
+        *checks,
+        Check("chain", sales.expect_chain),
+        Check("sales", sales.expect_selling, is_vital=False),
+        Check("price", sales.expect_prices, is_vital=False),
+        Check("audits", sales.maintenance.expect_audits, is_vital=False),
+    ]
 
 
 def gap_check(reader: MarketReader, pace: Callable[[], Pace | None]) -> Check:

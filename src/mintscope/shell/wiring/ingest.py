@@ -17,14 +17,18 @@ from mintscope.base.primitives import MICRO_USD, Mint, Slot
 from mintscope.base.solana import WSOL, Source
 from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
+from mintscope.edges.api.check import Check
 from mintscope.edges.ingest.coverage import show_programs
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
+from mintscope.edges.ingest.venues import VenueWatch
+from mintscope.edges.ingest.writing import Writing, newest_stored
 from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.sources.accounts.mint_facts import keep_facts
 from mintscope.edges.sources.files import FileSource, Progress
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.edges.sources.watchdog import WatchedSource
+from mintscope.edges.sources.watched_node import WatchedNode
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.sections import ChainConfig
@@ -41,12 +45,13 @@ from mintscope.shell.wiring.sources.endpoint import asked_beside, following
 from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.turn import turn
 from mintscope.shell.wiring.stores import Market, open_market
+from mintscope.shell.wiring.watching import machine_checks, watching
 
 __all__ = ["WrongChain", "run_ingest"]
 
 log = structlog.get_logger()
 
-OURS: Final = {"", "chain", "geyser", "dex", "market", "log", "metrics"}
+OURS: Final = {"", "chain", "geyser", "dex", "market", "log", "metrics", "watch"}
 APPLIED: Final[Mapping[str, Apply]] = {"log.level": lambda config: set_level(config.log.level)}
 
 
@@ -56,8 +61,8 @@ async def run_ingest(
     *,
     is_new: bool = False,
     reread: Reread | None = None,
-) -> None:
-    """Follow the chain into the store until the source ends or a signal comes.
+) -> int | None:
+    """Follow the chain into the store until the source ends or a signal comes; return the signal.
 
     progress  called with (slots read, slots to read) while history is read
     is_new    a store that was emptied, or is another installation's, is meant
@@ -70,7 +75,7 @@ async def run_ingest(
             load_ingest_kernels()
         work = _run(config, progress, clock, is_new=is_new)
         with reloading(config, reread, APPLIED, ours=_is_ours):
-            await run_until_signalled(work)
+            return await run_until_signalled(work)
 
 
 def _is_ours(key: str) -> bool:
@@ -81,6 +86,15 @@ def _is_ours(key: str) -> bool:
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
     """Ingest; while the disk is full or fails, wait and go on from what was stored."""
+    writing = Writing()
+    checks = [*machine_checks(config), Check("market", writing.expect_stored)]
+    async with watching(checks, clock, has_readiness=False):
+        await _run_on(config, progress, clock, writing, is_new=is_new)
+
+
+async def _run_on(
+    config: Config, progress: Progress, clock: Clock, writing: Writing, *, is_new: bool
+) -> None:
     backoff = Backoff()
     while True:
         start_s = clock.monotonic_s()
@@ -89,6 +103,7 @@ async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool
             await _run_once(config, progress, clock)
         except StoreUnavailable as trouble:
             wait_s = backoff.after(clock.monotonic_s() - start_s)
+            writing.note(trouble)
             log.warning("market cannot be written", reason=str(trouble), wait_s=wait_s)
             await asyncio.sleep(wait_s)
         else:
@@ -117,9 +132,19 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
         open_market(config, epoch=epoch) as market,
         _keeping_facts(config.chain, market, clock),
         reading_what_is_asked(config, market, clock),
-        _source(config, clock, progress, meter) as source,
+        _source(config, clock, progress, meter) as (source, checks),
         AsyncExitStack() as stack,
     ):
+        venues = VenueWatch()
+        checks.append(Check("venues", venues.expect_none_silent))
+        kept = market.ingest_checks
+        watch = watching(
+            checks,
+            clock,
+            has_readiness=False,
+            keep=lambda failing: kept.keep(failing, clock.now()),
+        )
+        await stack.enter_async_context(watch)
         expect_batches()
         show_programs(program.name for program in programs_read(config.dex))
         decode = decoder(config.dex)
@@ -139,6 +164,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
             history=market.history_join,
             ahead=ahead,
             finality=lambda: meter.behind,
+            venues=venues,
         ).run()
 
 
@@ -181,12 +207,14 @@ def _floor(market: MarketConfig) -> Floor | None:
 @asynccontextmanager
 async def _source(
     config: Config, clock: Clock, progress: Progress, meter: FinalityMeter
-) -> AsyncIterator[Source]:
+) -> AsyncIterator[tuple[Source, list[Check]]]:
+    """Open what blocks come from; yield it, and the check of a node."""
     chain = config.chain
     if chain.source == "files":
-        yield FileSource(chain.files, progress=progress)
+        yield FileSource(chain.files, progress=progress), []
         return
-    async with following(chain, clock) as node:
+    async with following(chain, clock) as asked:
+        node = WatchedNode(asked, clock)
         polling = Polling(
             start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
             backfill_s=chain.backfill_s,
@@ -204,6 +232,7 @@ async def _source(
             )
         else:
             source = Poller(node, polling, clock=clock, progress=progress, meter=meter)
-        yield WatchedSource(
+        watched = WatchedSource(
             source=source, node=node, clock=clock, stall_after_s=chain.stall_after_s
         )
+        yield watched, [Check("node", lambda: node.expect_current(*newest_stored()))]

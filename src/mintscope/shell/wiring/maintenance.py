@@ -57,17 +57,23 @@ async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
         await sleep(wait_s)
 
 
-async def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:
-    """Run *work* to its end, or cancel it at SIGINT or SIGTERM."""
-    task = asyncio.create_task(work)
+async def run_until_signalled(work: Coroutine[Any, Any, None]) -> int | None:
+    """Run *work* to its end, or cancel it at SIGINT or SIGTERM; return the signal that came."""
+    task, came = asyncio.create_task(work), list[int]()
+
+    def stop(number: int) -> None:
+        came.append(number)
+        task.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, stop, number)
     try:
         await task
     except asyncio.CancelledError:
         if not task.cancelled():
             raise
+    return came[0] if came else None
 
 
 @asynccontextmanager

@@ -115,6 +115,12 @@ class Sales:
             if each.price_cache.doubt in CLOSING:
                 raise ServiceUnavailable(f"closed in {each.symbol}: {each.price_cache.doubt}")
 
+    async def expect_prices(self) -> None:
+        """Raise ServiceUnavailable while a payment token has no price: it is not sold for."""
+        for each in self.payment_tokens:
+            if (doubt := each.price_cache.doubt) is not None:
+                raise ServiceUnavailable(f"no price of {each.symbol}: {doubt}")
+
     async def expect_chain(self) -> None:
         """Raise ServiceUnavailable if the node does not answer."""
         try:

@@ -21,6 +21,7 @@ from mintscope.edges.server.streams.stream import EndReason, EventStream
 LOOK_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
 PERIOD_S: Final = 60.0
+FULL_SHARE: Final = 0.9  # of streams_max
 AT_ONCE: Final = 500  # heartbeats, and periods that begin, in one look
 RETRY_MS: Final = (500, 3_000)  # clients of a process that stops do not all come back together
 TOO_MANY_RETRY_S: Final = 10
@@ -73,6 +74,14 @@ class Streams:
     def behind_count(self) -> int:
         """How many have something to be made up for."""
         return len(self._behind)
+
+    async def expect_room(self) -> None:
+        """Raise ServiceUnavailable if nearly as many streams are open as may be."""
+        if self.open_count >= FULL_SHARE * self.bounds.streams_max:
+            raise ServiceUnavailable(
+                f"{self.open_count:,} of {self.bounds.streams_max:,} streams are open: raise"
+                " streams.open_max, or start another api process"
+            )
 
     @contextmanager
     def room_for(self, account: Hashable) -> Iterator[None]:

@@ -19,6 +19,8 @@ from mintscope.shell.wiring.probes import BlockProbe, holds_blocks, open_node
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 SKEW_S_MAX: Final = 5
+FINAL_S_MAX: Final = 40  # 13 s are usual before Alpenglow
+TOO_MANY: Final = "HTTP 429"
 
 
 def check_chain(config: Config) -> Iterator[Finding]:
@@ -58,6 +60,8 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
             yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
         else:
             fix = "is it running, and does chain.rpc_url name it?"
+            if TOO_MANY in str(error):
+                fix = "the plan is used up: mintscope doctor --node says how many calls are needed"
             yield fail(f"{where} does not answer: {error}", fix)
 
 
@@ -88,7 +92,8 @@ def _clock(head: Slot, time: UnixS | None, clock: Clock) -> Finding:
     skew_s = clock.now() / 1000 - time
     what = f"clock: {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} block {head}"
     if abs(skew_s) > SKEW_S_MAX:
-        return warn(what, "set this machine's clock by NTP; if it is right, the node lags")
+        fix = "does the node lag? Compare it with another; if not, set this machine's clock by NTP"
+        return warn(what, fix)
     return ok(what)
 
 
@@ -114,12 +119,16 @@ def _finality(finality: Finality, *, knows_confirmed: bool) -> Finding:
     if behind is None:
         return ok(f"finality: not measured, as the pace is not known; {cluster}")
     late = f"{behind.slots} slots ({behind.seconds * 1000:,.0f} ms) behind confirmed"
+    if behind.seconds > FINAL_S_MAX:
+        fix = "does the cluster finalize? If it does, choose another node"
+        return warn(f"finality: {late}; {cluster}", fix)
     return ok(f"finality: {late}; {cluster}")
 
 
 def _block(head: Slot, block: BlockProbe, in_flight: int, pace: Pace | None) -> Finding:
     if block.absence is not None:
-        return warn(f"blocks: the node has no block {head}: {block.absence}", "run doctor again")
+        fix = "run doctor again; if it stays, set chain.second_rpc_url or change chain.rpc_url"
+        return warn(f"blocks: the node has no block {head}: {block.absence}", fix)
     what = f"blocks: {block.transactions} transactions of slot {head} took {block.took_s:.2f} s"
     if pace is not None and block.took_s > pace.slot_s * in_flight:
         return warn(what, "too slow to keep up: raise chain.requests_in_flight")

@@ -7,10 +7,12 @@ from typing import Final
 
 from mintscope.base.errors import ServiceUnavailable, UnusableStore
 from mintscope.base.primitives import Mint
+from mintscope.base.solana import WSOL
 from mintscope.base.time import MINUTE_S
 from mintscope.core.market.quotes import PEG_FRESH_S, PEG_MAX, off_peg
+from mintscope.core.market.rate_age import RATE_LATE_S
 from mintscope.core.payments.pricing.token_market import minutes_of
-from mintscope.shell.cli.doctor.finding import Finding, ok, warn
+from mintscope.shell.cli.doctor.finding import Finding, fail, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.stores import market_place, open_market
 
@@ -25,26 +27,35 @@ def check_dollars(config: Config) -> Iterator[Finding]:
     if market_place(config).is_new:
         return
     with suppress(UnusableStore, ServiceUnavailable):  # told by the check of the market
-        yield from findings(asyncio.run(_prices(config)), _dollars(config))
+        prices, sol_age_s = asyncio.run(_prices(config))
+        if sol_age_s > RATE_LATE_S:
+            yield fail(
+                f"rate: SOL was not traded against a dollar for {sol_age_s} s: prices stand still",
+                "see docs/operating.md#sol-has-no-rate",
+            )
+        yield from findings(prices, _dollars(config))
 
 
 def _dollars(config: Config) -> frozenset[Mint]:
     return frozenset(map(Mint, config.market.dollars))
 
 
-async def _prices(config: Config) -> dict[Mint, float]:
-    """Return what each dollar last traded at, of those that are followed and traded lately."""
+async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
+    """Return what each dollar that is followed traded at lately, and for how long SOL did not."""
     prices: dict[Mint, float] = {}
     async with open_market(config) as market:
         tip = await market.reader.tip()
         if tip.time is None:
-            return prices
+            return prices, 0
+        sol = await market.reader.load(WSOL)
+        traded = [] if sol is None else minutes_of(sol)
+        sol_age_s = max(0, tip.time - traded[-1].start - MINUTE_S) if traded else 0
         for dollar in sorted(_dollars(config)):
             loaded = await market.reader.load(dollar)
             minutes = [] if loaded is None else minutes_of(loaded)
             if minutes and tip.time - minutes[-1].start <= PEG_FRESH_S:
                 prices[dollar] = minutes[-1].close
-    return prices
+    return prices, sol_age_s
 
 
 def findings(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> Iterator[Finding]:

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Final
 
 from mintscope.shell.cli.directories.surfaces import Expected, look
 from mintscope.shell.cli.directories.visitor import ServiceSilent, Visitor
 from mintscope.shell.cli.doctor.finding import Finding, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.mcp.serving import has_mcp
+
+UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # in what OpenSSL says
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:
@@ -24,6 +27,8 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
                 yield finding
     except ServiceSilent as error:
         fix = "start it, and run doctor again; clients must reach it there"
+        if UNTRUSTED in str(error):
+            fix = "clients refuse its certificate: renew it, and serve the whole chain"
         yield warn(f"surfaces: {origin} does not answer: {error}", fix)
         return
     if not found:

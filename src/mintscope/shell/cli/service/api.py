@@ -1,16 +1,18 @@
 """`mintscope api`: the process that serves clients."""
 
 import signal
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 import uvloop
 
 from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.cli.service.running import IsNew, ending_in_words, start_logging
+from mintscope.shell.cli.service.running import IsNew, living
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import load
 from mintscope.shell.wiring.api import run_api
+from mintscope.shell.wiring.processes.log_lines import announce
 from mintscope.shell.wiring.processes.siblings import Siblings
 from mintscope.shell.wiring.site import in_url
 
@@ -34,22 +36,22 @@ def api(
     """Serve clients: the API and the pages."""
     siblings: Siblings = context.obj or Siblings(has_parent=False)
     siblings.is_restart = again
-    settings = of_worker(configured(config).config, worker)
-    start_logging(settings.log)
+    loaded = configured(config)
+    settings = of_worker(loaded.config, worker)
     # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    with ending_in_words():
-        uvloop.run(
-            run_api(
-                settings,
-                _tell_address,
-                siblings,
-                listener,
-                is_new=is_new,
-                reread=lambda: of_worker(load(config).config, worker),
-            )
+    name = "api" if worker == 1 else f"api-{worker}"
+    with living(name, replace(loaded, config=settings)) as life:
+        serving = run_api(
+            settings,
+            _announce_address if life.tells_json else _tell_address,
+            siblings,
+            listener,
+            is_new=is_new,
+            reread=lambda: of_worker(load(config).config, worker),
         )
+        life.note_signal(uvloop.run(serving))
 
 
 def of_worker(settings: Config, worker: int) -> Config:
@@ -63,3 +65,7 @@ def of_worker(settings: Config, worker: int) -> Config:
 
 def _tell_address(host: str, port: int) -> None:
     typer.echo(f"serving http://{in_url(host)}:{port}", err=True)
+
+
+def _announce_address(host: str, port: int) -> None:
+    announce("serving", address=f"http://{in_url(host)}:{port}")

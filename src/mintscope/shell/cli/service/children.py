@@ -83,6 +83,7 @@ class Children:
         self._stopping = threading.Event()
         self._hung_up = threading.Event()
         self._on_hang_up: Callable[[], Sequence[str]] = lambda: ()
+        self.stopped_by: int | None = None  # the signal, if one has come
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -228,7 +229,8 @@ class Children:
                 with suppress(BrokenPipeError, BlockingIOError):
                     os.write(child.process.stdin.fileno(), line)
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.stopped_by = number
         self._stopping.set()
 
 

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from mintscope.shell.cli.config import ConfigFile, configured
-from mintscope.shell.cli.service.running import IsNew, ending_in_words, start_logging
+from mintscope.shell.cli.service.running import IsNew, living
 from mintscope.shell.config.load import load
 from mintscope.shell.wiring.ingest import run_ingest
+from mintscope.shell.wiring.processes.log_lines import announce
 
 LINE_EVERY_PERCENT: Final = 20
 
@@ -21,12 +22,13 @@ app = typer.Typer()
 @app.command()
 def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     """Read the chain and write the market; one process per installation."""
-    settings = configured(config).config
-    start_logging(settings.log)
+    loaded = configured(config)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is listened to
-    with ending_in_words(), CommandHistory() as history:
+    with living("ingest", loaded) as life, CommandHistory(tells_json=life.tells_json) as history:
         reread = lambda: load(config).config  # noqa: E731 - of one line
-        uvloop.run(run_ingest(settings, history, is_new=is_new, reread=reread))
+        life.note_signal(
+            uvloop.run(run_ingest(loaded.config, history, is_new=is_new, reread=reread))
+        )
 
 
 class CommandHistory:
@@ -34,9 +36,12 @@ class CommandHistory:
 
     Call it with (done, all).  All may grow while the chain goes on, and done is below
     zero where a source goes back for what died.
+
+    tells_json   the lines are those of the log
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, tells_json: bool = False) -> None:
+        self._tells_json = tells_json
         self._console = Console(stderr=True)
         self._bar = Progress(
             TextColumn("reading history"),
@@ -65,10 +70,16 @@ class CommandHistory:
         if done >= total:
             self._is_over = True
             self._bar.stop()
-            self._console.print("history read, following the chain")
+            self._tell("history read, following the chain")
             return
         self._bar.update(self._task, completed=done, total=total)
         percent = 100 * done // max(total, 1)
         if not self._console.is_terminal and percent >= self._percent_told + LINE_EVERY_PERCENT:
             self._percent_told = percent
-            self._console.print(f"reading history: {percent} %")
+            self._tell("reading history", percent)
+
+    def _tell(self, what: str, percent: int | None = None) -> None:
+        if self._tells_json:
+            announce(what, **({} if percent is None else {"percent": percent}))
+        else:
+            self._console.print(what if percent is None else f"{what}: {percent} %")

@@ -8,7 +8,7 @@ import typer
 
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.service.children import STOP_TIMEOUT_S, Children, Role
-from mintscope.shell.cli.service.running import EXIT_FAILED, IsNew, ending_in_words, start_logging
+from mintscope.shell.cli.service.running import EXIT_FAILED, IsNew, living
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.load import load
 from mintscope.shell.config.load import settings as settings_of_all
@@ -43,12 +43,11 @@ def serve(
             " process makes every debit slower",
             param_hint="--workers",
         )
-    start_logging(loaded.config.log)
     options = [] if config is None else ["--config", str(config)]
     if is_new:
         options.append("--new")
     settings, is_file = loaded.config, loaded.config.chain.source == "files"
-    with ending_in_words(in_use=EXIT_FAILED), held(settings, "serve"):
+    with living("serve", loaded, in_use=EXIT_FAILED) as life, held(settings, "serve"):
         for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
             with held(settings, role, patience_s=STOP_TIMEOUT_S):
                 pass
@@ -60,6 +59,7 @@ def serve(
             for worker in range(1, workers + 1):
                 start_api(children, listener, options, worker=worker)
             children.wait()
+            life.note_signal(children.stopped_by)
             listener.close()  # the last one to hold it is the api, which ends
 
 

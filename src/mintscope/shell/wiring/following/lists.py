@@ -18,14 +18,19 @@ from mintscope.shell.wiring.maintenance import running
 @asynccontextmanager
 async def listing(
     config: ListsConfig, market: Market, follower: Follower, clock: Clock, origin: str
-) -> AsyncIterator[tuple[ListParts, Check]]:
+) -> AsyncIterator[tuple[ListParts, list[Check]]]:
     """Keep the list current during the block; clients reach this service at *origin*.
 
-    The check fails until the list is there: before, no request should come to this process.
+    The first check fails until the list is there: before, no request should come to this process.
+    The second fails if the list is not brought up to date any more.
     """
     wait = NextFold(follower.folded, follower.finality, clock, refresh_s=config.refresh_s)
     keeper = ListKeeper(market.list_snapshots, clock)
     lister = Lister(market.lists, clock, wait=wait, keeper=keeper)
     limit = Limit(name=LISTS.name, count=config.limit_requests, window_s=config.limit_window_s)
     async with running(lister.run, "lists"):
-        yield ListParts(lister, limit, origin), Check("lists", lister.expect_loaded)
+        checks = [
+            Check("lists", lister.expect_loaded),
+            Check("list_age", lister.expect_current, is_vital=False),
+        ]
+        yield ListParts(lister, limit, origin), checks

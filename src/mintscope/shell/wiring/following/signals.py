@@ -19,6 +19,7 @@ from mintscope.core.accounts.signals.writing import SignalWriter
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.signals.tracks import Tracks
+from mintscope.edges.api.check import Check
 from mintscope.edges.follow.watcher import Watcher
 from mintscope.edges.webhooks.post import WebhookPost
 from mintscope.edges.webhooks.receivers import Receivers
@@ -65,17 +66,17 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     pepper: bytes,
     limits: Limits,
     clock: Clock,
-) -> AsyncIterator[None]:
-    """Look at signals and send their webhooks during the block."""
+) -> AsyncIterator[list[Check]]:
+    """Look at signals and send their webhooks during the block; yield the check of the former."""
     if not config.enabled:
-        yield
+        yield []
         return
     watcher = make_watcher(config, reader, store, clock)
     receivers = Receivers(limits, clock, per_minute=config.webhooks_per_minute_max)
     deliveries = make_deliveries(config, store, queue, pepper, clock)
     sender = make_sender(config, deliveries, receivers, clock)
     async with running(watcher.run, "signals"), running(sender.run, "webhooks"):
-        yield
+        yield [Check("signals", watcher.expect_looking, is_vital=False)]
 
 
 def make_watcher(

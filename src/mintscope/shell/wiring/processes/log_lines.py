@@ -2,11 +2,24 @@
 
 import logging
 import sys
+import time
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import structlog
 from typing_extensions import override
+
+Line: TypeAlias = MutableMapping[str, Any]
+Render: TypeAlias = Callable[[Any, str, Line], str | bytes]
+
+FOLDED_S: Final = 60.0
+FOLDED_LINES_MAX: Final = 200
+FOLDED_LEVELS: Final = frozenset({"warning", "error", "critical"})
+# Of no line its own: the same trouble has another value of these each time.
+CHANGING: Final = frozenset({"timestamp", "exception", "exc_info", "slot", "seq", "at"})
+LAST_LINE: Final = "stops"
 
 _least: Final = [logging.NOTSET]
 
@@ -30,9 +43,12 @@ def _above_least(
 
 
 def configure_logging(level: str, *, json_lines: bool) -> None:
-    """Send every log line of this process to stderr, as JSON lines or for people."""
+    """Send every log line of this process to stderr, as JSON lines or for people.
+
+    Lines of libraries become lines of this log, from the level warning on.
+    """
     set_level(level)
-    renderer: structlog.typing.Processor = (
+    renderer: Render = (
         structlog.processors.JSONRenderer()
         if json_lines
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
@@ -44,12 +60,107 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            Folding(renderer),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         logger_factory=lambda *_: _Logger(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    logging.captureWarnings(True)  # noqa: FBT003 - of logging
+    logging.root.handlers = [
+        *(each for each in logging.root.handlers if not isinstance(each, _OfLibraries)),
+        _OfLibraries(logging.WARNING),
+    ]
+
+
+def announce(event: str, **fields: object) -> None:
+    """Log *event* whatever the level of the log is: who started this process waits for it."""
+    processors = structlog.get_config()["processors"]
+    logger = structlog.wrap_logger(
+        _Logger(sys.stderr),
+        processors=[each for each in processors if each is not _above_least],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+    logger.info(event, **fields)
+
+
+@dataclass(slots=True)
+class _Folded:
+    """A line that was logged, and how often since then it was left out."""
+
+    line: Line
+    since_s: float
+    left_out: int = 0
+
+
+class Folding:
+    """Renders lines; one that repeats is logged once a minute, with the number of those left out.
+
+    Warnings and errors repeat if all of their fields are the same but times, durations and slots.
+    """
+
+    def __init__(self, render: Render, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._render = render
+        self._monotonic_s = monotonic_s
+        self._folded: dict[tuple[object, ...], _Folded] = {}
+
+    def __call__(self, logger: Any, method: str, line: Line) -> str:
+        """Return *line* after those that tell what was left out.  Raises DropEvent for none."""
+        now_s = self._monotonic_s()
+        told = self._told(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
+        if not self._is_left_out(line, now_s):
+            told.append(line)
+        if not told:
+            raise structlog.DropEvent
+        rendered = [self._render(logger, method, each) for each in told]
+        return "\n".join(each if isinstance(each, str) else each.decode() for each in rendered)
+
+    def _told(self, now_s: float, *, until_s: float | None) -> list[Line]:
+        """Return a line for each that was left out within a minute that is over.
+
+        until_s   the time at which every minute ends; None: each ends by itself
+        """
+        over_s = now_s - FOLDED_S if until_s is None else until_s
+        told: list[Line] = []
+        for key in [key for key, each in self._folded.items() if each.since_s <= over_s]:
+            folded = self._folded.pop(key)
+            if folded.left_out:
+                told.append({**folded.line, "repeated": folded.left_out})
+        return told
+
+    def _is_left_out(self, line: Line, now_s: float) -> bool:
+        """Say whether *line* repeats one of the last minute; note it."""
+        if line.get("level") not in FOLDED_LEVELS:
+            return False
+        key = _key(line)
+        known = self._folded.get(key)
+        if known is None:
+            if len(self._folded) < FOLDED_LINES_MAX:
+                self._folded[key] = _Folded(dict(line), now_s)
+            return False
+        known.left_out += 1
+        # What is told at the end of the minute is the newest, without its trace.
+        known.line = {name: each for name, each in line.items() if name != "exception"}
+        return True
+
+
+def _key(line: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(
+        (name, repr(value))
+        for name, value in sorted(line.items())
+        if name not in CHANGING and not name.endswith(("_s", "_ms"))
+    )
+
+
+class _OfLibraries(logging.Handler):
+    """Makes lines of this log of those that libraries write by `logging`."""
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(Exception):  # a line that cannot be made is lost, and nothing else
+            structlog.get_logger().log(
+                record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info
+            )
 
 
 class _Logger(structlog.PrintLogger):

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from secrets import token_hex
 
 from mintscope import __version__
 from mintscope.base.clock import SystemClock
-from mintscope.base.errors import StoreUnavailable, UnusableStore
+from mintscope.base.errors import StoreUnavailable, UnusablePepper, UnusableStore
 from mintscope.edges.storage.database import Database, DatabaseAway, DatabaseError
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
-from mintscope.edges.storage.identity import Beside, settle
+from mintscope.edges.storage.identity import IS_USED, Beside, settle
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.processes.build import commit
@@ -18,12 +19,15 @@ from mintscope.shell.wiring.storage.extras import extra
 NAME_BYTES = 16
 
 
-def expect_own_stores(config: Config, *, is_new: bool = False, writes: bool = False) -> str:
+def expect_own_stores(
+    config: Config, *, is_new: bool = False, writes: bool = False, uses_pepper: bool = False
+) -> str:
     """Return the name of the installation; give it one at its first start.
 
-    is_new    a store that was emptied, or is another installation's, is meant
-    writes    note which build this is, as those do that serve or ingest
-    Raises    UnusableStore, StoreUnavailable
+    is_new        a store that was emptied, or is another installation's, is meant
+    writes        note which build this is, as those do that serve or ingest
+    uses_pepper   credentials are looked up: the pepper that they were hashed with must be there
+    Raises        UnusableStore, StoreUnavailable
     """
     beside = Beside(
         where=str(config.data_dir) if config.store is None else "the database of store",
@@ -35,11 +39,24 @@ def expect_own_stores(config: Config, *, is_new: bool = False, writes: bool = Fa
     )
     try:
         with opened(config, "money") as money, opened(config, "market") as market:
-            return settle(money, market, beside, token_hex(NAME_BYTES))
+            name = settle(money, market, beside, token_hex(NAME_BYTES))
+            file = config.data_dir / PEPPER_FILE
+            if uses_pepper and config.credits.pepper is None and not file.exists():
+                _expect_no_hashes(money, file)
+            return name
     except DatabaseAway as cause:
         raise StoreUnavailable(f"{beside.where} does not answer: {cause}") from cause
     except DatabaseError as cause:
         raise UnusableStore(f"{beside.where}: {cause}") from cause
+
+
+def _expect_no_hashes(money: Database, file: Path) -> None:
+    """Raise UnusablePepper if credentials were hashed: a new pepper would open none of them."""
+    if money.execute(IS_USED).get:
+        raise UnusablePepper(
+            f"expected the pepper of the credentials that are stored, in {file} or in"
+            " credits.pepper; there is none: restore it from your backup"
+        )
 
 
 @contextmanager

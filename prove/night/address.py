@@ -1,0 +1,103 @@
+"""The public address of a service: TLS before it, with a certificate that may go bad."""
+
+import asyncio
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from mintscope.base.clock import SystemClock
+
+CHUNK: Final = 65_536
+
+
+def certificate(path: Path, days: float) -> Path:
+    """Write a certificate of localhost that is good for *days*, and its key; return *path*."""
+    key, now = (
+        ec.generate_private_key(ec.SECP256R1()),
+        datetime.fromtimestamp(SystemClock().now() / 1000, UTC),
+    )
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=30))
+        .not_valid_after(now + timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path.touch(mode=0o600)
+    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+class Proxy:
+    """Ends TLS at *port* with one of its certificates, and passes bytes to *behind*."""
+
+    def __init__(self, port: int, behind: int, pem: Path) -> None:
+        self.port = port
+        self._behind = behind
+        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.show(pem)
+
+    def show(self, pem: Path) -> None:
+        """Show the certificate of *pem* to connections from now on."""
+        self._context.load_cert_chain(pem)
+
+    async def serve(self, ready: threading.Event, end: asyncio.Event) -> None:
+        """Serve until *end*."""
+        server = await asyncio.start_server(self._pass, "127.0.0.1", self.port, ssl=self._context)
+        ready.set()
+        async with server:
+            await end.wait()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._behind)
+            await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
+        except OSError:
+            writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError, ssl.SSLError):
+        while chunk := await reader.read(CHUNK):
+            writer.write(chunk)
+            await writer.drain()
+    with suppress(OSError, RuntimeError):
+        writer.close()
+
+
+@contextmanager
+def public_address(port: int, behind: int, pem: Path) -> Iterator[Proxy]:
+    """Run the proxy on a thread of this process."""
+    proxy, ready = Proxy(port, behind, pem), threading.Event()
+    loop = asyncio.new_event_loop()
+    end = asyncio.Event()
+    thread = threading.Thread(
+        target=lambda: loop.run_until_complete(proxy.serve(ready, end)), daemon=True
+    )
+    thread.start()
+    ready.wait(10)
+    try:
+        yield proxy
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(5)

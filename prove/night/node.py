@@ -1,0 +1,317 @@
+"""A node that stands before the devchain's, and has one fault at a time."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from typing_extensions import override
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.solana import USDC
+
+TIMEOUT_S: Final = 20.0
+BEHIND_SLOTS: Final = 400
+CLOCK_S: Final = 65
+EVERY_SLOTS: Final = 40  # of those that one fault keeps back
+
+Call = dict[str, Any]
+# Given the call and what asks the node behind; returns (HTTP status, type, body).
+Reply = tuple[int, str, bytes]
+Ask = Callable[[Call], Any]
+Fault = Callable[[Call, Ask], Reply]
+
+
+class FaultyNode:
+    """Answers as the node at *behind* does, but for *fault*; None: it has none."""
+
+    def __init__(self, behind: str) -> None:
+        self.url = ""
+        self.fault: Fault | None = None
+        self._address = urlsplit(behind).netloc
+
+    def answer(self, body: bytes) -> Reply:
+        """Return the answer to *body*."""
+        fault = self.fault
+        if fault is not None:
+            call = json.loads(body)
+            if isinstance(call, dict):
+                return fault(call, self._asked)
+        return 200, "application/json", self._forward(body)
+
+    def _asked(self, call: Call) -> Any:
+        return json.loads(self._forward(json.dumps(call).encode()))
+
+    def _forward(self, body: bytes) -> bytes:
+        with closing(HTTPConnection(self._address, timeout=TIMEOUT_S)) as connection:
+            connection.request("POST", "/", body, {"content-type": "application/json"})
+            return connection.getresponse().read()
+
+
+def told(answer: object) -> Reply:
+    """Return *answer* as JSON."""
+    return 200, "application/json", json.dumps(answer).encode()
+
+
+def status(code: int, *methods: str) -> Fault:
+    """Return the fault of a node that answers *methods*, or everything, with HTTP *code*."""
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        if methods and call["method"] not in methods:
+            return told(ask(call))
+        return code, "text/plain", b"no"
+
+    return fault
+
+
+def html(_call: Call, _ask: Ask) -> Reply:
+    """Answer with a page, as a captive portal does."""
+    return 200, "text/html", b"<html><body>Welcome</body></html>"
+
+
+def stands_still() -> Fault:
+    """Return the fault of a node that has no block after those of now."""
+    head: list[int] = []
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        if not head:
+            head.append(_newest(ask))
+        return _until(head[0], call, ask)
+
+    return fault
+
+
+def behind() -> Fault:
+    """Return the fault of a node that is BEHIND_SLOTS behind the chain."""
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        return _until(_newest(ask) - BEHIND_SLOTS, call, ask)
+
+    return fault
+
+
+def _newest(ask: Ask) -> int:
+    params = [{"commitment": "confirmed"}]
+    return int(ask({"jsonrpc": "2.0", "id": 1, "method": "getSlot", "params": params})["result"])
+
+
+def _until(head: int, call: Call, ask: Ask) -> Reply:
+    """Answer as a node would that knows nothing after slot *head*."""
+    method, params = call["method"], call.get("params") or []
+    if method in {"getBlock", "getBlockTime"} and params[0] > head:
+        error = {"code": -32004, "message": f"Block not available for slot {params[0]}"}
+        return told({"jsonrpc": "2.0", "id": call["id"], "error": error})
+    answer = ask(call)
+    result = answer.get("result")
+    if result is None:
+        return told(answer)
+    if method == "getSlot":
+        answer["result"] = min(result, head)
+    elif method == "getBlocks":
+        answer["result"] = [each for each in result if each <= head]
+    elif isinstance(result, dict) and "context" in result:
+        result["context"]["slot"] = min(result["context"]["slot"], head)
+    return told(answer)
+
+
+def finality_stands() -> Fault:
+    """Return the fault of a node whose newest final block stays the same."""
+    kept: dict[str, Any] = {}
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        is_final = "finalized" in json.dumps(call.get("params") or [])
+        if call["method"] not in {"getSlot", "getLatestBlockhash"} or not is_final:
+            return told(ask(call))
+        if call["method"] not in kept:
+            kept[call["method"]] = ask(call)["result"]
+        return told({"jsonrpc": "2.0", "id": call["id"], "result": kept[call["method"]]})
+
+    return fault
+
+
+def null_blocks(call: Call, ask: Ask) -> Reply:
+    """Give no block, and say nothing of why."""
+    if call["method"] == "getBlock":
+        return told({"jsonrpc": "2.0", "id": call["id"], "result": None})
+    return told(ask(call))
+
+
+def pruned(call: Call, ask: Ask) -> Reply:
+    """Give no block: all of them were cleaned up."""
+    if call["method"] != "getBlock":
+        return told(ask(call))
+    error = {"code": -32001, "message": "Block cleaned up, does not exist on node."}
+    return told({"jsonrpc": "2.0", "id": call["id"], "error": error})
+
+
+def skips_some(call: Call, ask: Ask) -> Reply:
+    """Say of one block in EVERY_SLOTS that its slot was skipped."""
+    if call["method"] != "getBlock" or call["params"][0] % EVERY_SLOTS:
+        return told(ask(call))
+    error = {"code": -32007, "message": f"Slot {call['params'][0]} was skipped"}
+    return told({"jsonrpc": "2.0", "id": call["id"], "error": error})
+
+
+def truncates_one() -> Fault:
+    """Return the fault of a node that gives half of one block, for ever."""
+    broken: list[int] = []
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        answer = ask(call)
+        is_block = call["method"] == "getBlock" and answer.get("result")
+        if is_block and not broken:
+            broken.append(call["params"][0])
+        if is_block and call["params"][0] == broken[0]:
+            whole = json.dumps(answer).encode()
+            return 200, "application/json", whole[: len(whole) // 2]
+        return told(answer)
+
+    return fault
+
+
+def without_time(call: Call, ask: Ask) -> Reply:
+    """Give blocks without their time."""
+    answer = ask(call)
+    if call["method"] == "getBlock" and answer.get("result"):
+        answer["result"]["blockTime"] = None
+    return told(answer)
+
+
+def clock(seconds: int) -> Fault:
+    """Return the fault of a machine whose clock is *seconds* ahead of the chain's."""
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        answer = ask(call)
+        result = answer.get("result")
+        if call["method"] == "getBlock" and result and result.get("blockTime") is not None:
+            result["blockTime"] -= seconds
+        elif call["method"] == "getBlockTime" and isinstance(result, int):
+            answer["result"] = result - seconds
+        return told(answer)
+
+    return fault
+
+
+def without_dollars(call: Call, ask: Ask) -> Reply:
+    """Give blocks without the transactions that name USDC, as a proxy that filters them."""
+    answer = ask(call)
+    if call["method"] == "getBlock" and answer.get("result"):
+        transactions = answer["result"].get("transactions", [])
+        answer["result"]["transactions"] = [
+            each for each in transactions if USDC not in json.dumps(each)
+        ]
+    return told(answer)
+
+
+def empty_wallet(wallet: str) -> Fault:
+    """Return the fault of a chain on which *wallet* has nothing left."""
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        answer = ask(call)
+        if call["method"] == "getBalance" and call["params"][0] == wallet:
+            answer["result"]["value"] = 0
+        return told(answer)
+
+    return fault
+
+
+@contextmanager
+def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
+    """Run it on a free port, on threads of this process."""
+    node = FaultyNode(behind_url)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers["content-length"])
+            body = self.rfile.read(length)
+            try:
+                code, kind, answer = node.answer(body)
+            except (OSError, HTTPException):  # the chain has ended
+                self.close_connection = True
+                return
+            self.send_response(code)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    with _serving(Handler) as url:
+        node.url = url
+        yield node
+
+
+class Feed:
+    """A price feed in the format of Pyth's Hermes; `works` says whether it answers."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.works = True
+
+    def answer(self) -> Reply:
+        """Return the price of now: a dollar."""
+        if not self.works:
+            return 503, "text/plain", b"no"
+        price = {
+            "price": "100000000",
+            "expo": -8,
+            "publish_time": SystemClock().now() // 1000,
+            "conf": "1",
+        }
+        return told({"parsed": [{"id": "made", "price": price}]})
+
+
+@contextmanager
+def price_feed() -> Iterator[Feed]:
+    """Run it on a free port, on threads of this process."""
+    feed = Feed()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            code, kind, answer = feed.answer()
+            self.send_response(code)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            """Log nothing."""
+
+    with _serving(Handler) as url:
+        feed.url = url
+        yield feed
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a client has left."""
+
+
+@contextmanager
+def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    with _Listener(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,347 @@
+"""The faults of a night: what is broken, and what must name it."""
+
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import httpx
+
+from mintscope.client.examples.agent_signup import Agent
+from prove.night import node as faults
+from prove.night.installation import GENESIS, ROOM_MIB, Installation
+from prove.night.signs import Naming
+
+MIB: Final = 1024**2
+
+Breaking = Callable[[Installation], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One fault.
+
+    breaks   breaks it during the block
+    kind     of the installation: sqlite or postgres
+    """
+
+    name: str
+    breaks: Breaking
+    naming: Naming
+    kind: str = "sqlite"
+
+
+def of_node(make: Callable[[], faults.Fault]) -> Breaking:
+    """Return what gives the node the fault that *make* makes."""
+
+    @contextmanager
+    def broken(installation: Installation) -> Iterator[None]:
+        installation.node.fault = make()
+        try:
+            yield
+        finally:
+            installation.node.fault = None
+
+    return broken
+
+
+@contextmanager
+def no_price(installation: Installation) -> Iterator[None]:
+    """Let the feed of the payment token's price answer nothing."""
+    installation.feed.works = False
+    try:
+        yield
+    finally:
+        installation.feed.works = True
+
+
+def shows(name: str) -> Breaking:
+    """Return what lets the proxy show the certificate of that name."""
+
+    @contextmanager
+    def broken(installation: Installation) -> Iterator[None]:
+        installation.proxy.show(installation.pems[name])
+        try:
+            yield
+        finally:
+            installation.proxy.show(installation.pems["good"])
+
+    return broken
+
+
+@contextmanager
+def disk_fills_up(installation: Installation) -> Iterator[None]:
+    """Write a file that leaves less room than the check of the disk wants."""
+    path = installation.folder / "filler"
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, (ROOM_MIB + 200) * MIB)
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+@contextmanager
+def disk_full(installation: Installation) -> Iterator[None]:
+    """Let no write of ingest and api reach a file; a debit is tried meanwhile."""
+    pids = [installation.child("ingest"), installation.child("api")]
+    before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
+    for pid in pids:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        for pid in pids:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+def killed(name: str) -> Breaking:
+    """Return what kills the child *name* of serve, which starts it again."""
+
+    @contextmanager
+    def broken(installation: Installation) -> Iterator[None]:
+        pid = installation.child(name)
+        os.kill(pid, signal.SIGKILL)
+        yield
+
+    return broken
+
+
+@contextmanager
+def mail_server_down(installation: Installation) -> Iterator[None]:
+    """Write an e-mail; nothing listens at the address of the mail server."""
+    with httpx.Client(base_url=installation.url, timeout=20) as client:
+        Agent(client, "night@example.org", 0).sign_up()
+    yield
+
+
+@contextmanager
+def postgres_stopped(installation: Installation) -> Iterator[None]:
+    """Stop PostgreSQL, and start it again."""
+    assert installation.postgres is not None
+    installation.postgres.stop()
+    try:
+        yield
+    finally:
+        installation.postgres.start()
+
+
+@contextmanager
+def valkey_killed(installation: Installation) -> Iterator[None]:
+    """Kill Valkey, and start it again."""
+    assert installation.valkey is not None
+    installation.valkey.stop()
+    try:
+        yield
+    finally:
+        installation.valkey.start()
+
+
+def node_naming(log: str, doctor: str | None = None) -> Naming:
+    """Return how faults of a node are named: by what ingest says, and as late data."""
+    return Naming(
+        log=log,
+        alerts="MintscopeNode|MintscopeDataOld|MintscopeNodeStandsStill",
+        status="data: the newest block is .* old",
+        doctor=doctor,
+    )
+
+
+NOT_GIVEN: Final = "does not give the block"
+ROWS: Final = (
+    Row(
+        name="HTTP 429 for everything",
+        breaks=of_node(lambda: faults.status(429)),
+        naming=node_naming("HTTP 429", "HTTP 429"),
+    ),
+    Row(
+        name="HTTP 429 for getBlock",
+        breaks=of_node(lambda: faults.status(429, "getBlock")),
+        naming=node_naming("HTTP 429", "HTTP 429"),
+    ),
+    Row(
+        name="the node stands still",
+        breaks=of_node(faults.stands_still),
+        naming=node_naming("stands still|node_stands_still", "the node lags"),
+    ),
+    Row(
+        name="the node is 400 slots behind",
+        breaks=of_node(faults.behind),
+        naming=node_naming("stands still|the node is behind", "the node lags"),
+    ),
+    Row(
+        name="the key is revoked (401)",
+        breaks=of_node(lambda: faults.status(401)),
+        naming=node_naming("HTTP 401", "refuses: .*401"),
+    ),
+    Row(
+        name="a page of HTML, status 200",
+        breaks=of_node(lambda: faults.html),
+        naming=node_naming("JSON", "does not answer: .*JSON"),
+    ),
+    Row(
+        name="getBlock is null",
+        breaks=of_node(lambda: faults.null_blocks),
+        naming=node_naming(NOT_GIVEN, "the node has no block"),
+    ),
+    Row(
+        name="pruned (-32001)",
+        breaks=of_node(lambda: faults.pruned),
+        naming=node_naming(NOT_GIVEN, "the node has no block"),
+    ),
+    Row(
+        name="blocks without a time",
+        breaks=of_node(lambda: faults.without_time),
+        naming=node_naming("blockTime|time"),
+    ),
+    Row(
+        name="finality stands still",
+        breaks=of_node(faults.finality_stands),
+        naming=Naming(
+            log="check_fails.*finality|finality.*check_fails",
+            alerts="MintscopeNotFinal",
+            status="finality: the newest final block",
+            doctor="finality",
+        ),
+    ),
+    Row(
+        name="the clock is 65 s ahead",
+        breaks=of_node(lambda: faults.clock(faults.CLOCK_S)),
+        naming=Naming(
+            log="the clock and the chain's disagree",
+            alerts="MintscopeClock",
+            status="price: .*clock|data: ",
+            doctor="clock: ",
+        ),
+    ),
+    Row(
+        name="SOL has no rate",
+        breaks=of_node(lambda: faults.without_dollars),
+        naming=Naming(
+            log="sol_rate_missing",
+            alerts="MintscopeNoSolRate",
+            status="rate: SOL was last traded",
+            doctor="rate: SOL was not traded",
+        ),
+    ),
+    Row(
+        name="the payment token has no price",
+        breaks=no_price,
+        naming=Naming(
+            log="no price of the payment token",
+            alerts="MintscopePriceMissing|MintscopeNoPrice",
+            status="price: no price",
+            doctor="no price, so nothing is sold",
+        ),
+    ),
+    Row(
+        name="the fee payer is empty",
+        breaks=of_node(partial(faults.empty_wallet, str(GENESIS.fee_payer.pubkey()))),
+        naming=Naming(
+            log="the fee payer has more|fee payer",
+            alerts="MintscopeFeePayerEmpty|MintscopeSalesClosed",
+            status="sales: closed",
+            doctor="SOL for network fees|fee payer",
+        ),
+    ),
+    Row(
+        name="the certificate is not trusted",
+        breaks=shows("not trusted"),
+        naming=Naming(
+            log="clients refuse the certificate",
+            alerts="MintscopeAddress",
+            status="address: clients refuse the certificate",
+            doctor="certificate",
+        ),
+    ),
+    Row(
+        name="the certificate ends in 2 days",
+        breaks=shows("ends soon"),
+        naming=Naming(
+            log="is good for .* days",
+            alerts="MintscopeAddress",
+            status="address: .* is good for",
+        ),
+    ),
+    Row(
+        name="the disk fills up",
+        breaks=disk_fills_up,
+        naming=Naming(
+            log="free on the disk", alerts="MintscopeDiskFillsUp", status="disk: ", doctor="disk"
+        ),
+    ),
+    Row(
+        name="the disk is full",
+        breaks=disk_full,
+        naming=Naming(
+            log="market cannot be written",
+            alerts="MintscopeMarketNotWritten|MintscopeStoreAway|MintscopeNotReady",
+            status="store: |data: ",
+        ),
+    ),
+    Row(
+        name="kill -9 of ingest",
+        breaks=killed("ingest"),
+        naming=Naming(log="process ended.*ingest|ingest.*process ended", doctor="ingest"),
+    ),
+    Row(
+        name="kill -9 of the api",
+        breaks=killed("api"),
+        naming=Naming(log="process ended.*api|api.*process ended", status="silent|lists|data"),
+    ),
+    Row(
+        name="every 40th block is said to be skipped (-32007)",
+        breaks=of_node(lambda: faults.skips_some),
+        naming=Naming(
+            log='block_awaited|"gap"',
+            alerts="MintscopeGap",
+            status="gaps: slots",
+            doctor="gaps",
+        ),
+    ),
+    Row(
+        name="one block is truncated for ever",
+        breaks=of_node(faults.truncates_one),
+        naming=Naming(
+            log='slot_refused|block_awaited|"gap"',
+            alerts="MintscopeGap",
+            status="gaps: slots|data: ",
+            doctor="gaps",
+        ),
+    ),
+    Row(
+        name="the mail server is down",
+        breaks=mail_server_down,
+        naming=Naming(
+            log="an e-mail was not sent",
+            alerts="MintscopeEmailsFail",
+            status="mail: ",
+            doctor="mail: .* cannot be used",
+        ),
+    ),
+    Row(
+        name="PostgreSQL is stopped",
+        breaks=postgres_stopped,
+        kind="postgres",
+        naming=Naming(
+            log="market cannot be written|the database does not answer",
+            alerts="MintscopeStoreAway|MintscopeMarketNotWritten|MintscopeNotReady",
+            status="store: ",
+            doctor="store|market: |money: ",
+        ),
+    ),
+    Row(
+        name="Valkey is killed",
+        breaks=valkey_killed,
+        kind="postgres",
+        naming=Naming(
+            log="limits_away",
+            alerts="MintscopeLimitsAlone",
+            doctor="limits: their store does not answer",
+        ),
+    ),
+)

@@ -1,0 +1,98 @@
+"""What a process watches by itself: its checks, its machine, and the address that clients use."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.metrics import EMAILS, WEBHOOKS
+from mintscope.edges.api.check import Check, result_of
+from mintscope.edges.maintenance.attempts import Attempts
+from mintscope.edges.maintenance.check_watch import CheckWatch, Keep
+from mintscope.edges.maintenance.machine import Machine
+from mintscope.edges.maintenance.public_address import PublicAddress
+from mintscope.shell.config.config import Config
+from mintscope.shell.wiring.maintenance import running
+
+WEBHOOKS_FAILED_MAX: Final = 5  # in a row
+
+
+@asynccontextmanager
+async def watching(
+    checks: Sequence[Check], clock: Clock, *, has_readiness: bool, keep: Keep | None = None
+) -> AsyncIterator[None]:
+    """Tell during the block which of *checks* begin to fail, and which pass again.
+
+    has_readiness   whether the vital ones make this process ready
+    keep            keeps those that fail for other processes; None: there is no need
+    """
+
+    async def look() -> Mapping[str, str]:
+        results = await asyncio.gather(*map(result_of, checks))
+        return dict(zip([check.name for check in checks], results, strict=True))
+
+    vital = [check.name for check in checks if check.is_vital] if has_readiness else []
+    watch = CheckWatch(look, clock, vital, keep)
+    try:
+        async with running(watch.run, "checks"):
+            yield
+    finally:
+        watch.forget()
+
+
+def machine_checks(config: Config) -> list[Check]:
+    """Return the checks of this machine, and show its metrics from now on."""
+    watch = config.watch
+    machine = Machine(
+        config.data_dir,
+        disk_bytes_min=watch.disk_free_bytes_min,
+        memory_share_min=watch.memory_free_share_min,
+        wal_bytes_max=watch.wal_bytes_max,
+    )
+    machine.measure()
+    checks = [
+        Check("disk", machine.expect_disk, is_vital=False),
+        Check("memory", machine.expect_memory, is_vital=False),
+    ]
+    if config.store is None:
+        checks.append(Check("wal", machine.expect_short_log, is_vital=False))
+    return checks
+
+
+@asynccontextmanager
+async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[list[Check]]:
+    """Ask `api.origin` during the block; yield its check, or none if nothing is to be asked."""
+    origin = config.api.origin
+    if origin is None or not config.watch.public_address:
+        yield []
+        return
+    address = PublicAddress(origin, clock, days_min=config.watch.certificate_min_days)
+    async with running(address.run, "address"):
+        yield [Check("address", address.expect_reachable, is_vital=False)]
+
+
+def delivery_checks(config: Config, clock: Clock) -> list[Check]:
+    """Return the checks that e-mails and webhooks arrive, of those that are sent."""
+    checks = []
+    if config.mail.delivery == "smtp":
+        emails = Attempts(
+            EMAILS,
+            clock,
+            good="sent",
+            bad="failed",
+            failures_max=1,
+            advice="the mail server takes no e-mail: mintscope doctor tries it, see mail.host",
+        )
+        checks.append(Check("mail", emails.expect_success, is_vital=False))
+    if config.signals.enabled:
+        webhooks = Attempts(
+            WEBHOOKS,
+            clock,
+            good="delivered",
+            bad="failed",
+            failures_max=WEBHOOKS_FAILED_MAX,
+            advice="receivers of webhooks accept none, or the way out of this machine is shut",
+        )
+        checks.append(Check("webhooks", webhooks.expect_success, is_vital=False))
+    return checks

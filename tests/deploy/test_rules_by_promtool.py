@@ -1,0 +1,83 @@
+"""Rules that need more of PromQL than the tests' own evaluation, by promtool where there is one."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from support.deployment import DEPLOY
+
+RULES: Final = DEPLOY / "prometheus" / "alerts.yaml"
+PROMTOOL: Final = shutil.which("promtool")
+SERVER_ERRORS: Final = "MintscopeServerErrors"
+SILENT: Final = "MintscopeProgramSilent"
+VERSION: Final = "MintscopeUnknownVersion"
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(
+        PROMTOOL is None, reason="these rules were not evaluated: promtool is not installed"
+    ),
+]
+
+
+def fires(tmp_path: Path, alert: str, at: str, series: dict[str, str]) -> bool:
+    """Return whether *alert* fires at a time, of series in promtool's notation, a minute apart."""
+    probed: dict[str, Any] = {
+        "rule_files": [str(RULES)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [
+                    {"series": name, "values": values} for name, values in series.items()
+                ],
+                "alert_rule_test": [{"eval_time": at, "alertname": alert, "exp_alerts": []}],
+            }
+        ],
+    }
+    file = tmp_path / "probed.yaml"
+    file.write_text(json.dumps(probed))
+    assert PROMTOOL is not None
+    ran = subprocess.run(
+        [PROMTOOL, "test", "rules", str(file)], capture_output=True, text=True, check=False
+    )
+    said = ran.stdout + ran.stderr
+    assert "SUCCESS" in said or "exp:[" in said.replace(" ", ""), said
+    return ran.returncode != 0
+
+
+def requests(route: str, status: str) -> str:
+    return f'mintscope_request_s_count{{route="{route}",status="{status}"}}'
+
+
+def test_probes_of_a_balancer_are_no_answers_to_clients(tmp_path: Path) -> None:
+    well, probes = "0+60x30", "0+60x30"
+    series = {requests("/v1/token/{mint}", "200"): well, requests("/readyz", "503"): probes}
+    assert not fires(tmp_path, SERVER_ERRORS, "20m", series)
+    failing = {requests("/v1/token/{mint}", "200"): well, requests("/v1/tokens", "503"): "0+6x30"}
+    assert fires(tmp_path, SERVER_ERRORS, "20m", failing)
+
+
+def test_the_first_burst_of_a_new_version_is_noticed(tmp_path: Path) -> None:
+    name = 'mintscope_quarantined_total{program="a",reason="unknown_version"}'
+    burst = "_x9 3x50"
+    assert fires(tmp_path, VERSION, "15m", {name: burst})
+    assert not fires(tmp_path, VERSION, "180m", {name: "3x200"})
+
+
+def test_a_silent_program_is_noticed_over_a_restart_of_ingest(tmp_path: Path) -> None:
+    """After it the series of the program is not there at all."""
+    day = "0+60x1440"
+    gone = {
+        'mintscope_swaps_total{program="a"}': f"{day} stale",
+        'mintscope_swaps_total{program="b"}': "0+60x1700",
+    }
+    assert fires(tmp_path, SILENT, "1600m", gone)
+    well = gone | {'mintscope_swaps_total{program="a"}': "0+60x1700"}
+    assert not fires(tmp_path, SILENT, "1600m", well)
+    none = {'mintscope_swaps_total{program="a"}': f"{day} stale"}
+    assert not fires(tmp_path, SILENT, "1600m", none)

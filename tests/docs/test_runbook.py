@@ -1,0 +1,89 @@
+"""Each check of a process has a section of the runbook, an alert, and words on the status page."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from mintscope.edges.maintenance.check_watch import RUNBOOK
+from mintscope.edges.web.front.status import FAULTS, NAMES
+from support.deployment import DEPLOY, ROOT, anchors, read_yaml
+from support.promql import Series
+
+PAGE: Final = ROOT / RUNBOOK
+ROWS: Final = re.findall(r"^\| \[`(\w+)`\]\(#(\w+)\) \| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+RULES: Final = [
+    rule
+    for group in read_yaml(DEPLOY / "prometheus" / "alerts.yaml")["groups"]
+    for rule in group["rules"]
+]
+# An alert on another metric says the same; of one that is told to stop nothing is wrong.
+TOLD_OTHERWISE: Final = {
+    "data": "MintscopeDataOld",
+    "gaps": "MintscopeGap",
+    "rate": "MintscopeNoSolRate",
+    "coverage": "MintscopeProgramMissed",
+    "lists": "MintscopeNotReady",
+    "ingest": "MintscopeNode",
+    "sales": "MintscopeSalesClosed",
+    "stopping": None,
+}
+
+
+def checks() -> Iterator[str]:
+    """Yield the name of every Check that the processes make."""
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Check":
+                name = node.args[0]
+                yield str(name.value) if isinstance(name, ast.Constant) else "processes"
+
+
+NAMED: Final = sorted(set(checks()))
+
+
+def test_checks_are_known_here() -> None:
+    assert len(NAMED) >= 20
+
+
+def test_the_table_has_every_check_and_no_other() -> None:
+    assert sorted(name for name, _, _ in ROWS) == NAMED
+    assert [name for name, anchor, _ in ROWS if name != anchor] == []
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_check_has_a_section_that_says_what_to_do(name: str) -> None:
+    assert name in anchors(PAGE)
+    assert len(PAGE.read_text().partition(f"\n## {name}\n")[2].partition("\n## ")[0]) > 50
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_check_has_an_alert(name: str) -> None:
+    alerts: list[Any] = [rule for rule in RULES if f'check="{name}"' in rule["expr"]]
+    if name in TOLD_OTHERWISE:
+        assert alerts == []
+        assert TOLD_OTHERWISE[name] in {None, *(rule["alert"] for rule in RULES)}
+    else:
+        assert [each["annotations"]["runbook"] for each in alerts] == [f"{RUNBOOK}#{name}"]
+
+
+def test_the_status_page_has_words_for_each_check_of_an_api() -> None:
+    of_apis = {name for name, _, process in ROWS if process in {"api", "all"}}
+    assert of_apis <= NAMES.keys() & FAULTS.keys()
+
+
+def test_links_of_the_page_lead_somewhere() -> None:
+    for page, anchor in re.findall(r"\]\((\w+\.md)#([\w-]+)\)", PAGE.read_text()):
+        assert anchor in anchors(PAGE.with_name(page)), anchor
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name not in TOLD_OTHERWISE])
+def test_the_alert_of_a_check_fires_while_it_fails(name: str) -> None:
+    (rule,) = [rule for rule in RULES if f'check="{name}"' in rule["expr"]]
+    series = Series()
+    for at, passes in ((0, 1), (15, 0), (30, 0), (45, 1)):
+        for check in NAMED:
+            series.add("mintscope_check_ok", at, passes if check == name else 1, check=check)
+    assert [at for at in (0, 15, 30, 45) if series.value(rule["expr"], at)] == [15, 30]

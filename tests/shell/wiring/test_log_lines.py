@@ -1,0 +1,103 @@
+"""Lines that repeat are folded, lines of libraries are lines of the log, and none is plain."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import structlog
+
+from mintscope.shell.wiring.processes.log_lines import (
+    FOLDED_S,
+    Folding,
+    announce,
+    configure_logging,
+)
+
+TIMES: Final = {"timestamp", "exception"}
+
+
+class Log:
+    """What is printed of lines that are logged at times."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._folding = Folding(structlog.processors.JSONRenderer(), lambda: self.now_s)
+
+    def printed(self, event: str, level: str = "warning", **fields: object) -> list[dict[str, Any]]:
+        """Return the lines that are printed when *event* is logged."""
+        try:
+            text = self._folding(None, level, {"event": event, "level": level, **fields})
+        except structlog.DropEvent:
+            return []
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_line_that_repeats_is_printed_once_a_minute() -> None:
+    log = Log()
+    (first,) = log.printed("away", reason="no answer", wait_s=0.1, exception="Traceback 1")
+    assert first["exception"] == "Traceback 1"
+    for number in range(500):
+        log.now_s += 0.1
+        assert log.printed("away", reason="no answer", wait_s=number / 7, exception="Trace") == []
+    log.now_s = FOLDED_S + 1
+    told, other = log.printed("another", level="info")
+    assert (told["event"], told["repeated"]) == ("away", 500)
+    assert "exception" not in told
+    assert other["event"] == "another"
+    assert len(log.printed("away", reason="no answer", wait_s=1)) == 1
+
+
+def test_what_differs_is_not_folded() -> None:
+    log = Log()
+    assert log.printed("away", reason="one")
+    assert log.printed("away", reason="another")
+    assert log.printed("gone", reason="one")
+    assert log.printed("away", level="error", reason="one")
+    for signature in range(3):
+        assert log.printed("a payment on chain has no row", signature=f"{signature}")
+    for _ in range(3):
+        assert log.printed("payment settled", level="info", signature="a")
+
+
+def test_the_last_line_tells_what_was_left_out_before_it() -> None:
+    log = Log()
+    log.printed("away")
+    log.printed("away")
+    told, last = log.printed("stops", level="info")
+    assert (told["event"], told["repeated"], last["event"]) == ("away", 1, "stops")
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    log = Log()
+    for number in range(10_000):
+        assert len(log.printed("away", reason=f"{number}")) == 1
+    assert len(log._folding._folded) <= 200  # noqa: SLF001 - what is bounded
+
+
+@pytest.fixture
+def _configured() -> Iterator[None]:
+    before, handlers = structlog.get_config(), list(logging.root.handlers)
+    configure_logging("error", json_lines=True)
+    yield
+    structlog.configure(**before)
+    logging.root.handlers = handlers
+    logging.captureWarnings(False)  # noqa: FBT003 - of logging
+
+
+@pytest.mark.usefixtures("_configured")
+def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger("asyncio").error("Task was destroyed\nbut it is pending")
+    logging.getLogger("httpx").warning("not shown: the level is error")
+    structlog.get_logger().error("task ended", exc_info=ValueError("of two\nlines"))
+    announce("serving", address="http://127.0.0.1:8402")
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == [
+        "Task was destroyed\nbut it is pending",
+        "task ended",
+        "serving",
+    ]
+    assert lines[0]["logger"] == "asyncio"
+    assert lines[2]["address"] == "http://127.0.0.1:8402"
