@@ -1,4 +1,4 @@
-"""From nothing to the first RSI, by nothing but /llms.txt: `python -m prove.first_rsi`.
+"""From nothing to the first RSI, by nothing but /skill.md: `python -m prove.first_rsi`.
 
 A service on a chain of its own is started.  Each way of the page that takes a credit token is then
 walked in a folder of its own: what the page says to install is installed, its program is run as it
@@ -167,7 +167,7 @@ def main() -> int:
     """Walk each way, and print how long it took; return 1 if one failed or took too long."""
     failed = 0
     with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
-        page = httpx.get(f"{service.url}/llms.txt").raise_for_status().text
+        page = httpx.get(f"{service.url}/skill.md").raise_for_status().text
         blocks, found = sections(page), MINT.search(page)
         assert found is not None, page
         for heading, follow in WAYS.items():

@@ -173,6 +173,7 @@ ELSEWHERE: Final = {
     "/prove",
     "/settings",
     "/docs/words.json",
+    *("/docs.md", "/docs/indicators.md", "/docs/errors.md", "/docs/changelog.md"),
     "/credits/statement.csv",
     "/settings/second-factor/app",
     "/settings/second-factor/passkeys/new",

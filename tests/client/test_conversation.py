@@ -84,7 +84,10 @@ class Told:
 def test_an_answer_is_data_and_what_its_headers_say() -> None:
     told = Told(session(), [answered(7)])
 
-    assert told.answer == Answered(data=CreditBalance(7), credits_left=7)
+    assert told.answer is not None
+    headers = told.answer.headers
+    assert told.answer == Answered(data=CreditBalance(7), credits_left=7, headers=headers)
+    assert headers["x-credits-remaining"] == "7"
     (request,) = told.sent
     assert str(request.url) == "https://api.example/v1/token/abc"
     assert request.headers["Authorization"] == f"Bearer {CREDIT_TOKEN}"

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mintscope import __version__
+from mintscope.client import errors
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.service import Service, running_service
@@ -22,6 +24,7 @@ from support.scenes.whole_report import whole_report
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "packages" / "client-ts"
 NODE = Path(sys.executable).parent / "node"
+SERIES = ("candles", "indicators", "swaps")
 
 pytestmark = pytest.mark.process
 
@@ -123,3 +126,39 @@ def test_what_is_built_needs_nothing() -> None:
 
     assert "dependencies" not in manifest
     assert {*manifest["devDependencies"]} == {"@types/node", "openapi-typescript", "typescript"}
+
+
+PATH_IN_TS = re.compile(r'["`](/(?:v1|api)/[^"`\n]*)["`]')
+# A picture, the answers to build with, and how the service is.
+NO_CALLS = {
+    "/v1/token/{}/icon.svg", "/v1/demo/token", "/v1/demo/402", "/v1/health", "/healthz", "/readyz",
+}  # fmt: skip
+
+
+async def test_there_is_a_call_of_everything_that_the_service_has(service: Service) -> None:
+    text = "".join(
+        (PACKAGE / "src" / name).read_text() for name in ("client.ts", "account.ts", "stream.ts")
+    )
+    text = re.sub(r'open\("', '"/api/', text)  # what has no envelope
+    called = {re.sub(r"\$\{[^}]*\}", "{}", found) for found in PATH_IN_TS.findall(text)}
+    described = (await service.client.get("/openapi.json")).json()["paths"]
+    served = {re.sub(r"\{[^}]*\}", "{}", path) for path in described}
+    named = {path.replace("/{}/{}", f"/{{}}/{kind}") for path in called for kind in SERIES}
+
+    assert served - NO_CALLS - named == set()
+    assert {path for path in called if "{}/{}" not in path} - served - {"/api/{}"} == set()
+
+
+def test_each_error_code_has_a_class_of_the_name_that_python_gives_it() -> None:
+    text = (PACKAGE / "src" / "errors.ts").read_text()
+    named = dict(re.findall(r'\["([A-Z_]+)", (\w+)\]', text))
+    ours = {
+        str(code): kind.__name__
+        for group in errors.RefusedError.__subclasses__()
+        for kind in group.__subclasses__()
+        for code in kind.codes
+    }
+
+    assert named == ours
+    for name in named.values():
+        assert f"export class {name} extends" in text

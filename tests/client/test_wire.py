@@ -1,16 +1,34 @@
 """What the client expects of an answer is what the service describes, field for field."""
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import msgspec
 import pytest
 
-from mintscope.client.calls import verbs
+from mintscope.client import AsyncClient, Client
+from mintscope.client.calls import account, verbs
 from mintscope.client.calls.call import ApiCall
+from mintscope.client.calls.methods import AsyncRawResponses, RawResponses
 from support.scenes.service import Service
 
 MINT = "So11111111111111111111111111111111111111112"
+WALLET = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
+PURCHASE = SIGNATURE = "5" * 87
+TOKEN = "svc_credit_" + "0123456789abcdef" * 4
+SECRET = "svc_app_" + "0123456789abcdef" * 4
+EMAIL = "agent@example.org"
+PLACES = {
+    "tokenAddress": MINT, "mint": MINT, "wallet": WALLET, "keyId": "3", "groupId": "7",
+    "signalId": "7",
+}  # fmt: skip
+# A picture, the answers to build with, how the service is; and streams, which are no single call.
+NO_CALLS = {
+    "GET /v1/token/{tokenAddress}/icon.svg", "GET /v1/demo/token", "GET /v1/demo/402",
+    "GET /v1/health", "GET /healthz", "GET /readyz", "GET /v1/stream",
+}  # fmt: skip
 CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}": verbs.token(MINT),
     "GET /v1/trial/{tokenAddress}": verbs.trial(MINT),
@@ -24,9 +42,46 @@ CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/credits/balance": verbs.BALANCE,
     "GET /v1/credits/history": verbs.HISTORY,
     "POST /v1/credits/purchase": verbs.purchase(10),
+    "POST /v1/credits/rotate": account.claim_credits(PURCHASE, WALLET, "text", SIGNATURE),
+    "POST /v1/credits/rotate/challenge": account.claim_challenge(PURCHASE, WALLET),
+    "GET /v1/account": account.account(),
+    "PATCH /v1/account/keys/{keyId}": account.cap_key(3, 100),
+    "POST /v1/account/credits/deposit": account.deposit(TOKEN, 10),
+    "POST /v1/account/credits/withdraw": account.withdraw(10),
+    "GET /v1/account/wallets": account.wallets(),
+    "POST /v1/account/wallets/challenge": account.wallet_challenge(WALLET),
+    "POST /v1/account/wallets": account.link_wallet(WALLET, "text", SIGNATURE),
+    "DELETE /v1/account/wallets/{wallet}": account.unlink_wallet(WALLET),
+    "GET /v1/account/payments": account.payments().call_at(None),
+    "GET /v1/groups": account.watchlists(),
+    "POST /v1/groups": account.make_watchlist("Dogs"),
+    "GET /v1/groups/{groupId}": account.watchlist(7),
+    "PATCH /v1/groups/{groupId}": account.rename_watchlist(7, "Cats"),
+    "DELETE /v1/groups/{groupId}": account.delete_watchlist(7),
+    "PUT /v1/groups/{groupId}/mints/{mint}": account.watch(7, MINT),
+    "DELETE /v1/groups/{groupId}/mints/{mint}": account.unwatch(7, MINT),
+    "GET /v1/signals": account.signals(),
+    "POST /v1/signals": account.make_signal("high", MINT, "price.usd", "above", level=200.0),
+    "GET /v1/signals/{signalId}": account.signal(7),
+    "PATCH /v1/signals/{signalId}": account.change_signal(7, level=3.0, is_active=False),
+    "DELETE /v1/signals/{signalId}": account.delete_signal(7),
+    "GET /v1/signals/{signalId}/events": account.signal_events(7).call_at(None),
+    "POST /v1/signals/{signalId}/secret": account.renew_signal_secret(7),
+    "POST /v1/signals/{signalId}/test": account.test_signal(7),
+    "GET /v1/me": account.me(),
+    "POST /v1/me/key/rotate": account.rotate_key("24h"),
+    "DELETE /v1/me/key": account.revoke_key(),
+    "POST /v1/me/key/scopes": account.ask_for_scopes(["trade:write"], "To buy."),
+    "POST /api/public/beta-signup": account.sign_up(
+        EMAIL, "To trade.", scopes=["trade:write"], telegram="@agent"
+    ),
+    "POST /api/auth/confirm-email": account.confirm_email(EMAIL, SECRET, "12345678"),
+    "POST /api/auth/application-status": account.application_status(EMAIL, SECRET),
+    "POST /api/auth/exchange-secret": account.exchange_secret(EMAIL, SECRET),
 }
 
 
+SAID_BY_STATUS = ("success", "status")  # of answers without an envelope
 # How to pay, which is told with a 402: no line of a batch is one.
 NOT_READ = {"BatchReports.results[].error.details: is lost"}
 
@@ -93,14 +148,70 @@ async def test_each_field_is_read_as_it_is_described(service: Service, route: st
     answer = Shape(
         success["content"]["application/json"]["schema"], document["components"]["schemas"]
     )
-    kind = CALLS[route].kind
+    call = CALLS[route]
+    kind = call.kind
     (schema,), components = msgspec.json.schema_components([kind])
 
-    found = {*flaws(Shape(schema, components), answer.fields()["data"], kind.__name__)}
-    assert found - NOT_READ == set()
+    sent = answer.fields()["data"] if call.is_enveloped else answer
+    found = {*flaws(Shape(schema, components), sent, kind.__name__)}
+    assert (
+        found - NOT_READ - ({f"{kind.__name__}.{each}: is lost" for each in SAID_BY_STATUS})
+        == set()
+    )
 
 
 def test_a_call_is_sent_where_the_service_listens() -> None:
     for route, call in CALLS.items():
         method, path = route.split()
-        assert (call.method, call.path) == (method, path.replace("{tokenAddress}", MINT))
+        for name, value in PLACES.items():
+            path = path.replace(f"{{{name}}}", value)
+        assert (call.method, call.path) == (method, path)
+
+
+async def test_there_is_a_call_of_everything_that_the_service_has(service: Service) -> None:
+    paths = (await service.client.get("/openapi.json")).json()["paths"]
+    served = {f"{verb.upper()} {path}" for path, verbs in paths.items() for verb in verbs}
+
+    assert served - NO_CALLS == set(CALLS)
+
+
+@pytest.mark.parametrize("route", [route for route, call in CALLS.items() if call.body])
+async def test_each_body_is_one_that_is_described(service: Service, route: str) -> None:
+    document = (await service.client.get("/openapi.json")).json()
+    method, path = route.split()
+    body = document["paths"][path][method.lower()]["requestBody"]
+    schema = body["content"]["application/json"]["schema"] | {"components": document["components"]}
+
+    validator = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+        jsonschema.Draft202012Validator, {"pattern": lambda *_: None}
+    )
+    validator(schema).validate(msgspec.json.decode(CALLS[route].body))
+
+
+@pytest.mark.parametrize("route", list(CALLS))
+async def test_each_query_is_one_that_is_described(service: Service, route: str) -> None:
+    document = (await service.client.get("/openapi.json")).json()
+    method, path = route.split()
+    described = document["paths"][path][method.lower()].get("parameters", ())
+    names = {each["name"] for each in described if each["in"] == "query"}
+
+    assert {name for name, _ in CALLS[route].query} <= names
+    takes_key = any(each["name"] == "Idempotency-Key" for each in described)
+    assert CALLS[route].takes_key <= takes_key
+
+
+def test_both_clients_and_their_raw_twins_have_every_call() -> None:
+    named = {name for name, each in vars(account).items() if _is_call(each)}
+    for kind in (Client, AsyncClient):
+        assert named <= set(dir(kind)), kind
+    paged = {"payments", "signal_events"}
+    for raw in (RawResponses, AsyncRawResponses):
+        assert named - paged <= set(dir(raw)), raw
+
+
+def _is_call(each: object) -> bool:
+    return (
+        inspect.isfunction(each)
+        and each.__module__ == account.__name__
+        and not each.__name__.startswith("_")
+    )

@@ -39,7 +39,7 @@ CLIENT: Final = ROOT / "packages" / "client-ts" / "src"
 PROGRAM: Final = re.compile(r'<code id="([\w-]+)" data-language="(\w+)">(.*?)</code>', re.DOTALL)
 ROTATE: Final = "post-credits-rotate"
 GUIDE: Final = "guide of "
-# These pay, and are those of docs/clients.md and /llms.txt, which are run elsewhere.
+# These pay, and are those of docs/clients.md and /skill.md, which are run elsewhere.
 PAYING: Final = {"pay", "official"}
 # These serve without end; tests/docs/test_alert_guide.py sends to them.
 SERVING: Final = {"hook-python", "hook-ts"}
@@ -288,7 +288,7 @@ async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(
             (await http.get(f"/docs/guides/{slug}", headers={"accept": "text/html"})).text
             for slug in ("buying", "clients", "x402")
         ]
-        llms = (await http.get("/llms.txt")).text.replace(
+        llms = (await http.get("/skill.md")).text.replace(
             "https://shop.example", str(http.base_url)
         )
     shown = {name: text for page in pages for name, _, text in programs_in(page)}

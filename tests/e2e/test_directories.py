@@ -5,14 +5,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
 from x402 import x402Client
 from x402.client_base import SpendControlAsset
 from x402.http.clients.httpx import x402HttpxClient
@@ -23,7 +20,8 @@ from mintscope.base.solana import USDC
 from support.fakes.reports import TRACKED
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.selling_api import PURCHASE, SellingApi, opened
+from support.scenes.payments.selling_api import PURCHASE, opened
+from support.scenes.payments.shop_at_its_address import shop_at_its_address
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / "tests" / "browser"
@@ -38,22 +36,6 @@ BUNDLE_ATOMS, REQUEST_ATOMS = 25_000, 2_500
 pytestmark = pytest.mark.skipif(
     not (TOOLS / "node_modules" / "@agentcash").exists(), reason="npm installed nothing"
 )
-
-
-@asynccontextmanager
-async def shop_at_its_address(
-    world: World, **changes: Any
-) -> AsyncIterator[tuple[str, SellingApi]]:
-    """Serve a shop that knows where it is reached; *changes* are to its facilitator."""
-    app: ASGIApp | None = None
-
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
-        assert app is not None
-        await app(scope, receive, send)
-
-    async with listening(door) as origin, opened(world, origin=origin, **changes) as shop:
-        app = shop.service.app
-        yield origin, shop
 
 
 async def node(*words: str, **environment: str) -> str:
@@ -107,6 +89,7 @@ async def test_the_prober_of_x402scan_finds_and_classifies_every_paid_route(worl
     for each in checked:
         assert each["found"] is True, each
         assert "x402" in json.dumps(each["advisories"]), each
+        assert [one for one in each["warnings"] if one["severity"] == "error"] == [], each
 
 
 @pytest.mark.usefixtures("official_client")

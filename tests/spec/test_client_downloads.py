@@ -1,4 +1,4 @@
-"""GET /client/...: what /llms.txt says to install is served by the service itself."""
+"""GET /client/...: what /skill.md says to install is served by the service itself."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ INSTALL: Final = re.compile(r"^(?:pip|npm) install (http\S+)$", re.MULTILINE)
 
 async def installed(service: Service, ending: str) -> httpx.Response:
     """Return what the guide says to install."""
-    guide = (await service.client.get("/llms.txt")).text
+    guide = (await service.client.get("/skill.md")).text
     (url,) = [each for each in INSTALL.findall(guide) if each.endswith(ending)]
     asked_by = {"origin": "https://other.example"}
     return await service.client.get(url.partition("8402")[2], headers=asked_by)

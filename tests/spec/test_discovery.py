@@ -119,8 +119,7 @@ async def test_surfaces_are_served_with_pages_and_without(tmp_path: Path, accept
 
 
 async def test_the_guide_names_every_operation(listed: SellingApi) -> None:
-    text = (await listed.client.get("/llms.txt")).text
-    skill = (await listed.client.get("/skill.md")).text
+    text = (await listed.client.get("/skill.md")).text
 
     for each in operations(listed):
         assert f"`{each.method} {each.path}{'`' if each.query is None else '?'}" in text
@@ -129,10 +128,32 @@ async def test_the_guide_names_every_operation(listed: SellingApi) -> None:
     assert f"{candles}&fill=none|previous`" in text
     assert "/v1/credits/purchase?bundle=10|50|100|500`" in text
     assert 'Body: `{"mints":["So11111111111111111111111111111111111111112"],"candles":' in text
-    assert skill.startswith("---\nname: mintscope\ndescription: ")
-    assert skill.endswith(text)
+    assert text.startswith("---\nname: mintscope\ndescription: ")
     assert text.count("```") % 2 == 0
     assert not re.search(r"\{[a-z]+\}", text.partition("## Market data")[0])
+
+
+async def test_the_index_is_short_and_names_every_call(listed: SellingApi) -> None:
+    answer = await listed.client.get("/llms.txt")
+    text = answer.text
+
+    assert len(answer.content) <= 6 * 1024
+    assert text.startswith("# mintscope\n\n> ")
+    for each in operations(listed):
+        (line,) = [
+            one
+            for one in text.splitlines()
+            if re.match(f"- `[A-Z, ]+ {re.escape(each.path)}`", one)
+        ]
+        assert each.method in line.partition("/")[0]
+        assert not each.is_charged or line.endswith(each.cost)
+    for path in re.findall(rf"\]\({ORIGIN}([^)#]+)\)", text):
+        if not path.startswith("/docs/"):  # pages, which this service has none of
+            assert (await listed.client.get(path)).status_code == 200, path
+    (first,) = re.findall(rf"^curl -s {ORIGIN}(\S+)$", text, re.MULTILINE)
+    assert (await listed.client.get(first)).status_code == 200
+    for package in re.findall(rf"install {ORIGIN}([^`]+)`", text):
+        assert (await listed.client.get(package)).status_code == 200
 
 
 async def test_what_is_sold_can_be_asked_for_as_it_is_written(listed: SellingApi) -> None:

@@ -41,6 +41,9 @@ PATHS = {
     "/v1/account/wallets/{wallet}",
     "/v1/account/payments",
     "/v1/me",
+    "/v1/me/key",
+    "/v1/me/key/rotate",
+    "/v1/me/key/scopes",
     "/v1/signals",
     "/v1/signals/{signalId}",
     "/v1/signals/{signalId}/events",
@@ -92,8 +95,8 @@ async def test_each_operation_has_a_clear_name_of_its_own(document: dict[str, An
 
     assert len(set(names)) == len(names)
     assert verbs == {
-        "add", "apply", "buy", "cap", "change", "confirm", "delete", "deposit", "exchange", "get",
-        "link", "list", "make", "open", "remove", "rename", "renew", "rotate", "test", "try",
+        "add", "apply", "ask", "buy", "cap", "change", "confirm", "delete", "deposit", "exchange", "get",
+        "link", "list", "make", "open", "remove", "rename", "renew", "revoke", "rotate", "test", "try",
         "unlink", "withdraw",
     }  # fmt: skip
     assert {"getToken", "listTokens", "openStream", "buyCredits"} <= set(names)
@@ -221,7 +224,7 @@ async def test_every_answer_of_an_account_is_announced(
     assert set(schema("/api/public/beta-signup", "post", "201")) == set(signed_up.json())
     assert set(schema("/api/auth/application-status", "post", "200")) == set(status.json())
     assert set(schema("/api/auth/exchange-secret", "post", "200")) == set(exchanged.json())
-    assert set(schema("/v1/me", "get", "200")) == set(me)
+    assert set(schema("/v1/me", "get", "200")) - {"scopesAskedFor"} == set(me)
 
 
 async def test_it_says_what_to_send_for_a_key(document: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ seven more signers                    test_refused_payments  ATTACKS
 the fee payer in a memo or a guard    test_refused_payments  ATTACKS
 a lookup table, a memo not UTF-8      test_refused_payments  ATTACKS
 garbage, a list, {}, version 1        test_refused_payments  a_header_that_is_no_payment_is_400
-X-PAYMENT                             test_refused_payments  the_header_of_version_1_is_ignored
+X-PAYMENT                             test_refused_payments  a_client_of_version_1_reads_which
 a header of 1 MB                      here, over a real connection
 a quote for another resource          test_refused_payments  a_quote_buys_only
 killed between broadcast and answer   test_lost_answers  dies_anywhere, payments_of_a_dead_one

@@ -13,7 +13,9 @@ from solders.hash import Hash
 from solders.instruction import Instruction
 from solders.message import MessageV0
 from solders.pubkey import Pubkey
+from x402.mechanisms.svm import constants as svm_constants
 
+from mintscope.core.payments.protocol.refusal import RefusalReason
 from support.fakes.reports import TOO_YOUNG, TRACKED
 from support.scenes.payments.payment_build import LIGHTHOUSE, MEMO, Recipe, keypair, meta, sign
 from support.scenes.payments.payment_world import World
@@ -30,6 +32,7 @@ from support.scenes.payments.selling_api import (
 )
 
 OTHER: Final = keypair("someone else").pubkey()
+OF_TYPESCRIPT: Final = {"amount_mismatch", "unknown_optional_instruction"}  # @x402/svm 2.27
 Attack = Callable[[Recipe], bytes]
 
 
@@ -41,6 +44,8 @@ def expect_refused(response: httpx.Response, reason: str) -> None:
     assert refusal(response) == (402, "PAYMENT_FAILED")
     result = decoded(response, "payment-response")
     assert (result["success"], result["errorReason"]) == (False, reason)
+    assert result["errorMessage"] == RefusalReason(reason).official
+    assert result["errorMessage"] in response.json()["error"]["message"]
     assert reason in response.json()["error"]["message"]
     assert demanded(response)["error"] == reason
     assert response.headers["cache-control"] == "no-store"
@@ -276,10 +281,38 @@ async def test_two_payments_at_once_are_400(shop: SellingApi, world: World) -> N
     assert world.received() == 0
 
 
-async def test_the_header_of_version_1_is_ignored(shop: SellingApi) -> None:
+async def test_a_client_of_version_1_reads_which_version_to_use(shop: SellingApi) -> None:
+    """`x402-fetch` 1 reads `accepts` of the body, and shows a network that it does not know."""
     response = await shop.client.post(PURCHASE, headers={"X-PAYMENT": encoded(VERSION_1)})
+    unpaid = await shop.client.post(PURCHASE)
 
     assert refusal(response) == (402, "PAYMENT_REQUIRED")
+    assert "X-PAYMENT is of x402 version 1" in response.json()["error"]["message"]
+    assert "version 1" not in unpaid.json()["error"]["message"]
+    (offer,) = unpaid.json()["accepts"]
+    assert (unpaid.json()["x402Version"], offer["scheme"]) == (2, "exact")
+    assert "x402 version 2" in offer["network"]
+    assert "@x402/fetch" in offer["network"]
+
+
+async def test_what_cannot_be_bought_has_no_word_for_version_1(shop: SellingApi) -> None:
+    for path in ("/v1/token/abc", "/v1/credits/balance"):
+        assert set((await shop.client.get(path)).json()) == {"success", "error", "meta"}
+
+
+def test_each_reason_has_a_word_of_x402_or_is_its_own() -> None:
+    ours = {reason.value for reason in RefusalReason}
+    theirs = {value for name, value in vars(svm_constants).items() if name.startswith("ERR_")}
+    theirs |= {"invalid_payment_requirements", "insufficient_funds"}  # of the specification
+    theirs |= {f"{svm_constants.ERR_INVALID_PAYLOAD}_{each}" for each in OF_TYPESCRIPT}
+    assert {reason.official for reason in RefusalReason} <= theirs | ours
+    assert {reason for reason in RefusalReason if reason.official == reason} == {
+        *(RefusalReason.DEMO, RefusalReason.VERSION, RefusalReason.QUOTE_EXPIRED),
+        *(RefusalReason.SIGNATURE, RefusalReason.INSUFFICIENT_FUNDS, RefusalReason.NETWORK_FEE),
+        *(RefusalReason.TOO_MANY_FAILURES, RefusalReason.TOO_MANY_PENDING),
+        *(RefusalReason.REVERTED, RefusalReason.EXPIRED, RefusalReason.VANISHED),
+        RefusalReason.UNDERPAID,
+    }
 
 
 async def test_a_replay_is_409(shop: SellingApi, world: World) -> None:

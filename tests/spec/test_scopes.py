@@ -84,7 +84,7 @@ async def test_403_insufficient_scope(service: Service) -> None:
         "code": "INSUFFICIENT_SCOPE",
         "message": "expected an API key with the scope trade:write; this one lacks it. The owner"
         " of the account makes a key that has it on the web site; an application asks for it in"
-        " `scopes`.",
+        " `scopes`, a key of an agent with POST /v1/me/key/scopes.",
     }
     assert body["meta"]["requestId"] == response.headers["x-request-id"]
 
@@ -113,7 +113,9 @@ async def test_each_description_names_the_scope_that_a_403_names(service: Servic
     taking = [each for each in operations if any(API_KEY in proof for proof in each.proofs)]
     paths = (await service.client.get("/openapi.json")).json()["paths"]
 
-    assert {each.path for each in taking if each.scope is None} == {"/v1/me"}
+    assert {each.path for each in taking if each.scope is None} == {
+        *("/v1/me", "/v1/me/key", "/v1/me/key/rotate", "/v1/me/key/scopes"),
+    }
     for each in taking:
         if each.scope is None or each.is_payable:
             continue

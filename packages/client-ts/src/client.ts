@@ -1,5 +1,7 @@
+import { AccountCalls } from "./account.ts";
 import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call, Query } from "./call.ts";
+import { known } from "./known.ts";
 import { type Page, PagedLines } from "./pages.ts";
 import { stream } from "./stream.ts";
 import { type ClientOptions, Transport } from "./transport.ts";
@@ -31,15 +33,19 @@ import type {
 /** What a page holds at most; it costs the same however long it is. */
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
+const OF_REPORT = ["candles", "partial"];
+const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
+const OF_TOKENS = ["query", "sort", "order", "limit"];
 
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
  */
-export class Client {
+export class Client extends AccountCalls {
   readonly #transport: Transport;
 
   constructor(url: string, options: ClientOptions = {}) {
+    super();
     this.#transport = new Transport(url, options);
   }
 
@@ -49,25 +55,36 @@ export class Client {
   }
 
   /** Send any call; return all that its answer says. */
-  send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>> {
+  override send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>> {
     return this.#transport.send(call, key);
+  }
+
+  /** The same calls; each returns all that its answer says: status and headers beside the data. */
+  get withRawResponse(): RawResponses {
+    const raw: object = Object.create(this, {
+      data: { value: <Data>(call: Call<Data>) => this.send(call) },
+    });
+    return raw as RawResponses;
   }
 
   /** Price, indicators and pressure of a mint: one credit. */
   async token(mint: string, options: ReportOptions = {}): Promise<Report> {
+    known(options, OF_REPORT);
     const path = `/v1/token/${segment(mint)}`;
-    return await this.#data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
+    return await this.data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
   }
 
   /** The same report for free, ten times a day and client address by default. */
   async trial(mint: string, options: ReportOptions = {}): Promise<Report> {
+    known(options, OF_REPORT);
     const path = `/v1/trial/${segment(mint)}`;
-    return await this.#data({ name: "trial", method: "GET", path, query: options, creditsMax: 0 });
+    return await this.data({ name: "trial", method: "GET", path, query: options, creditsMax: 0 });
   }
 
   /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
   async batch(mints: readonly string[], options: ReportOptions = {}): Promise<BatchReports> {
-    return await this.#data<BatchReports>({
+    known(options, OF_REPORT);
+    return await this.data<BatchReports>({
       name: "batch",
       method: "POST",
       path: "/v1/tokens/batch",
@@ -79,6 +96,7 @@ export class Client {
 
   /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
   candles(mint: string, tf: Timeframe, within: CandlesQuery = {}): PagedLines<CandlesPage, CandleLine> {
+    known(within, OF_CANDLES);
     return this.#series<CandlesPage, CandleLine>("candles", mint, { limit: LINES_MAX, ...within, tf }, (page) => page.candles);
   }
 
@@ -88,6 +106,7 @@ export class Client {
     tf: ReportTimeframe,
     within: IndicatorsQuery = {},
   ): PagedLines<IndicatorsPage, IndicatorLine> {
+    known(within, [...OF_CANDLES, "names"]);
     const { names, ...rest } = within;
     const query = { limit: LINES_MAX, ...rest, names: names?.join(","), tf };
     return this.#series<IndicatorsPage, IndicatorLine>("indicators", mint, query, (page) => page.points);
@@ -100,6 +119,7 @@ export class Client {
 
   /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
   tokens(asked: TokensQuery = {}): PagedLines<TokensPage, TokenLine> {
+    known(asked, OF_TOKENS);
     const call: Call<TokensPage> = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
     return this.#paged<TokensPage, TokenLine>(call, asked, (page) => page.tokens);
   }
@@ -107,7 +127,7 @@ export class Client {
   /** What the chain says of a mint: free. */
   async metadata(mint: string): Promise<TokenMetadata> {
     const path = `/v1/token/${segment(mint)}/metadata`;
-    return await this.#data({ name: "metadata", method: "GET", path, creditsMax: 0 });
+    return await this.data({ name: "metadata", method: "GET", path, creditsMax: 0 });
   }
 
   /**
@@ -120,7 +140,7 @@ export class Client {
 
   /** The bundles for sale, and their prices now: free. */
   async bundles(): Promise<BundleList> {
-    return await this.#data({ name: "bundles", method: "GET", path: "/v1/credits/bundles", creditsMax: 0 });
+    return await this.data({ name: "bundles", method: "GET", path: "/v1/credits/bundles", creditsMax: 0 });
   }
 
   /** The credits left on the credential: free. */
@@ -131,12 +151,12 @@ export class Client {
       path: "/v1/credits/balance",
       creditsMax: 0,
     };
-    return (await this.#data(call)).balance;
+    return (await this.data(call)).balance;
   }
 
   /** Where the credits of the credential came from and went: free. */
   async history(): Promise<CreditHistory> {
-    return await this.#data({ name: "history", method: "GET", path: "/v1/credits/history", creditsMax: 0 });
+    return await this.data({ name: "history", method: "GET", path: "/v1/credits/history", creditsMax: 0 });
   }
 
   /** Buy a bundle of credits, onto the credential if there is one. `key`: of a PendingError. */
@@ -180,11 +200,19 @@ export class Client {
       lines,
     );
   }
-
-  async #data<Data>(call: Call<Data>): Promise<Data> {
-    return (await this.send(call)).data;
-  }
 }
+
+type Named = Exclude<keyof Client, "withRawResponse" | "balance" | "buyCredits" | "send" | "data">;
+type OneCall = {
+  [Name in Named]: Client[Name] extends (...given: never[]) => Promise<unknown> ? Name : never;
+}[Named];
+
+/** `Client.withRawResponse`: each call returns its `Answer`; paged ones and streams have none. */
+export type RawResponses = {
+  readonly [Name in OneCall]: (
+    ...given: Parameters<Client[Name]>
+  ) => Promise<Answer<Awaited<ReturnType<Client[Name]>>>>;
+};
 
 function segment(text: string): string {
   return encodeURIComponent(text);

@@ -48,6 +48,41 @@ export class TooManyRequestsError extends RefusedError {}
 /** 5xx: try again later. */
 export class NotNowError extends RefusedError {}
 
+/** INVALID_TOKEN_ADDRESS: the mint is not base58 of 32 bytes. */
+export class InvalidTokenAddressError extends WrongCallError {}
+/** INVALID_BUNDLE: no bundle of this size is for sale. */
+export class InvalidBundleError extends WrongCallError {}
+/** INVALID_PAYMENT: the payment header cannot be read. */
+export class InvalidPaymentError extends WrongCallError {}
+/** MISSING_TOKEN: this call needs a credential. */
+export class MissingCredentialError extends CredentialRefusedError {}
+/** INVALID_TOKEN: the credential was rotated or revoked, or never existed. */
+export class UnknownCredentialError extends CredentialRefusedError {}
+/** INSUFFICIENT_SCOPE: the API key is good, but not for this. */
+export class MissingScopeError extends CredentialRefusedError {}
+/** PAYMENT_REQUIRED: neither a credential nor a payment was sent. */
+export class PaymentRequiredError extends UnpaidError {}
+/** INSUFFICIENT_CREDITS: the credential is good and holds too few credits. */
+export class NoCreditsError extends UnpaidError {}
+/** KEY_CAP_REACHED: the API key has spent what its owner lets it spend in this month. */
+export class KeyCapError extends UnpaidError {}
+/** PAYMENT_FAILED: the payment is refused, or failed on chain. */
+export class PaymentRefusedError extends UnpaidError {}
+/** TOKEN_NOT_FOUND: the service does not follow this mint. */
+export class NotTrackedError extends NothingThereError {}
+/** INSUFFICIENT_DATA: the mint has too few trades yet. */
+export class TooLittleDataError extends NothingThereError {}
+/** PAYMENT_ALREADY_USED: the payment or its key belongs to an earlier call. */
+export class PaymentUsedError extends ConflictError {}
+/** DATA_STALE: the newest data is too old to be sold. */
+export class StaleDataError extends NotNowError {}
+/** PRICE_UNAVAILABLE: the payment token has no price now; credits go on. */
+export class NoPriceError extends NotNowError {}
+/** PAYMENT_PENDING: it is not known yet whether a payment arrives: do not pay again. */
+export class OutcomeUnknownError extends NotNowError {}
+/** PAYMENT_UNAVAILABLE: the service can take no payment now; credits go on. */
+export class NoPaymentsError extends NotNowError {}
+
 /** No answer came; a credit may have gone where `mayBeCharged`. */
 export class UnreachableError extends ClientError {
   readonly mayBeCharged: boolean;
@@ -88,8 +123,34 @@ const BY_STATUS = new Map<number, typeof RefusedError>([
   [429, TooManyRequestsError],
 ]);
 
-/** Return the exception that tells `refusal`. */
+const BY_CODE = new Map<string, typeof RefusedError>([
+  ["INVALID_TOKEN_ADDRESS", InvalidTokenAddressError],
+  ["INVALID_BUNDLE", InvalidBundleError],
+  ["INVALID_PAYMENT", InvalidPaymentError],
+  ["MISSING_TOKEN", MissingCredentialError],
+  ["INVALID_TOKEN", UnknownCredentialError],
+  ["INSUFFICIENT_SCOPE", MissingScopeError],
+  ["PAYMENT_REQUIRED", PaymentRequiredError],
+  ["INSUFFICIENT_CREDITS", NoCreditsError],
+  ["KEY_CAP_REACHED", KeyCapError],
+  ["PAYMENT_FAILED", PaymentRefusedError],
+  ["TOKEN_NOT_FOUND", NotTrackedError],
+  ["INSUFFICIENT_DATA", TooLittleDataError],
+  ["PAYMENT_ALREADY_USED", PaymentUsedError],
+  ["DATA_STALE", StaleDataError],
+  ["PRICE_UNAVAILABLE", NoPriceError],
+  ["PAYMENT_PENDING", OutcomeUnknownError],
+  ["PAYMENT_UNAVAILABLE", NoPaymentsError],
+]);
+
+/** Return the exception that tells `refusal`: that of its code; of its status if the code is new. */
 export function refused(refusal: Refusal): RefusedError {
-  const kind = BY_STATUS.get(refusal.status) ?? (refusal.status >= 500 ? NotNowError : WrongCallError);
+  const group = ofStatus(refusal.status);
+  const named = BY_CODE.get(refusal.code);
+  const kind = named !== undefined && named.prototype instanceof group ? named : group;
   return new kind(refusal);
+}
+
+function ofStatus(status: number): typeof RefusedError {
+  return BY_STATUS.get(status) ?? (status >= 500 ? NotNowError : WrongCallError);
 }

@@ -34,6 +34,10 @@ export interface ClientOptions {
   budget?: CreditBudget;
   /** How long a call waits and tries again, in all, before it throws what went wrong. */
   patienceMs?: number;
+  /** How long one answer may take; one that a wallet pays for 90 s at least. */
+  timeoutMs?: number;
+  /** How often a call is sent again; by default as often as the patience allows. */
+  retriesMax?: number;
   /** For tests and proxies. */
   fetch?: typeof fetch;
 }
@@ -45,6 +49,8 @@ export class Transport {
   readonly #credential: string | undefined;
   readonly #payer: Payer | undefined;
   readonly patienceMs: number;
+  readonly #timeoutMs: number;
+  readonly #retriesMax: number;
   readonly #fetch: typeof fetch;
   readonly #pacing = new Pacing();
 
@@ -57,6 +63,8 @@ export class Transport {
     this.#payer = options.payer;
     this.budget = options.budget ?? new CreditBudget();
     this.patienceMs = options.patienceMs ?? PATIENCE_MS;
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+    this.#retriesMax = options.retriesMax ?? Infinity;
     this.#fetch = options.fetch ?? fetch.bind(globalThis);
   }
 
@@ -69,7 +77,7 @@ export class Transport {
         return await this.#once(call, attempt);
       } catch (failure) {
         if (!(failure instanceof ClientError)) throw failure;
-        await sleep(attempt.waitMs(failure, this.patienceMs));
+        await sleep(attempt.waitMs(failure, this.patienceMs, this.#retriesMax));
       }
     }
   }
@@ -112,6 +120,8 @@ export class Transport {
         dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
         dataStatus: response.headers.get("X-Data-Status"),
         requestId: response.headers.get("X-Request-Id"),
+        status: response.status,
+        headers: response.headers,
       };
     } catch (failure) {
       if (failure instanceof RefusedError) spent = 0;
@@ -128,15 +138,16 @@ export class Transport {
   ): Promise<Response> {
     const url = new URL(call.path, this.#origin);
     for (const [name, value] of Object.entries(call.query ?? {})) {
-      if (value !== undefined) url.searchParams.set(name, String(value));
+      if (value !== undefined) url.searchParams.set(name, queried(value));
     }
     const headers = new Headers({ Accept: "application/json", ...options.headers });
     const isPaid = call.creditsMax > 0 || call.isPurchase === true;
-    if (isPaid && attempt.key !== "") headers.set("Idempotency-Key", attempt.key);
+    if ((isPaid || call.takesKey === true) && attempt.key !== "") headers.set("Idempotency-Key", attempt.key);
     if (this.#credential !== undefined) headers.set("Authorization", `Bearer ${this.#credential}`);
     if (attempt.payment !== null) headers.set("PAYMENT-SIGNATURE", attempt.payment);
     if (call.body !== undefined) headers.set("Content-Type", "application/json");
-    const timeoutMs = attempt.payer === undefined ? TIMEOUT_MS : PAID_TIMEOUT_MS;
+    const isByWallet = attempt.payer !== undefined;
+    const timeoutMs = isByWallet ? Math.max(this.#timeoutMs, PAID_TIMEOUT_MS) : this.#timeoutMs;
     try {
       return await this.#fetch(url, {
         method: call.method,
@@ -169,12 +180,13 @@ export class Attempt {
   }
 
   /** Return how long to wait before the next sending, or throw `failure`. */
-  waitMs(failure: ClientError, patienceMs: number): number {
+  waitMs(failure: ClientError, patienceMs: number, retriesMax = Infinity): number {
     const isHeld = this.payment !== null;
     if (!mayChange(failure, isHeld)) {
       if (failure instanceof RefusedError && isHeld) failure.key = this.key;
       throw failure;
     }
+    if (!isHeld && this.#repetitions >= retriesMax) throw failure;
     const asked = failure instanceof RefusedError ? failure.retryAfterMs : null;
     const own = backoffMs(this.#repetitions++);
     const wait = Math.max(asked ?? 0, isHeld ? (asked ?? PAYMENT_RETRY_MS) : own);
@@ -198,6 +210,7 @@ async function dataOf<Data>(call: Call<Data>, response: Response): Promise<Data>
     const text = await response.text();
     if (text.length <= ANSWER_CHARACTERS_MAX) {
       const body = JSON.parse(text) as { data?: Data };
+      if (call.isEnveloped === false) return body as Data;
       if (body.data !== undefined) return body.data;
     }
   } catch (cause) {
@@ -215,7 +228,9 @@ async function dataOf<Data>(call: Call<Data>, response: Response): Promise<Data>
 async function refusal(response: Response): Promise<RefusedError> {
   let error: { code?: unknown; message?: unknown } = {};
   try {
-    error = ((await response.json()) as { error?: typeof error }).error ?? {};
+    const body = (await response.json()) as { error?: typeof error; messages?: { message?: unknown }[] };
+    // An exchange has its code in a header, its words in a list.
+    error = body.error ?? { code: response.headers.get("X-Error-Code"), message: body.messages?.[0]?.message };
   } catch {
     // a proxy's page
   }
@@ -226,6 +241,11 @@ async function refusal(response: Response): Promise<RefusedError> {
     requestId: response.headers.get("X-Request-Id"),
     retryAfterMs: retryAfterMs(response.headers, Date.now()),
   });
+}
+
+/** Return a value as it stands in a query. */
+function queried(value: string | number | boolean | Date): string {
+  return value instanceof Date ? String(Math.floor(value.getTime() / 1000)) : String(value);
 }
 
 export function sleep(ms: number): Promise<void> {

@@ -226,7 +226,7 @@ class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
         super().__init__(
             f"expected an API key with the scope {scope}; this one lacks it. The owner of the"
             " account makes a key that has it on the web site; an application asks for it in"
-            " `scopes`."
+            " `scopes`, a key of an agent with POST /v1/me/key/scopes."
         )
 
 

@@ -8,20 +8,23 @@ from typing import Final, Self, TypeVar, Unpack
 import httpx
 
 from mintscope.client.budget import CreditBudget
-from mintscope.client.calls import verbs
+from mintscope.client.calls import account, verbs
 from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.conversation import (
     PATIENCE_S,
+    TIMEOUT_S,
     Conversation,
     PayingAuth,
     Reply,
     Send,
     converse,
 )
+from mintscope.client.calls.methods import AsyncAccountMethods, AsyncRawResponses
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import AsyncPagedLines
 from mintscope.client.calls.streaming import LiveCall
 from mintscope.client.calls.verbs import CandleRange, IndicatorRange, ReportOptions, TokenQuery
+from mintscope.client.results.account import PaymentsPage, WalletPayment
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
@@ -35,6 +38,7 @@ from mintscope.client.results.series import (
     SwapRecord,
     SwapsPage,
 )
+from mintscope.client.results.signals import SignalEvent, SignalEventsPage
 from mintscope.client.transport import BoundedTransport
 
 REQUEST_S_MAX: Final = 120.0
@@ -42,7 +46,7 @@ REQUEST_S_MAX: Final = 120.0
 Data = TypeVar("Data")
 
 
-class AsyncClient:
+class AsyncClient(AsyncAccountMethods):
     """Does what `mintscope.client.Client` does, with the same arguments, for asyncio.
 
     A sending takes REQUEST_S_MAX at most, however slowly the service answers.
@@ -56,10 +60,18 @@ class AsyncClient:
         payer: PayingAuth | None = None,
         budget: CreditBudget | None = None,
         patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
+        retries_max: int | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._session = open_session(
-            url, credential=credential, payer=payer, budget=budget, patience_s=patience_s
+            url,
+            credential=credential,
+            payer=payer,
+            budget=budget,
+            patience_s=patience_s,
+            timeout_s=timeout_s,
+            retries_max=retries_max,
         )
         self._http = httpx.AsyncClient(transport=BoundedTransport(transport))
 
@@ -77,6 +89,11 @@ class AsyncClient:
     def budget(self) -> CreditBudget:
         """What may be spent, and what was."""
         return self._session.budget
+
+    @property
+    def with_raw_response(self) -> AsyncRawResponses:
+        """The same calls; each returns `Answered`: status and headers beside the data."""
+        return AsyncRawResponses(self)
 
     async def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
         """Return price, indicators and pressure of *mint*: one credit.
@@ -153,6 +170,14 @@ class AsyncClient:
         key       of a PendingError: go on with that payment
         """
         return (await self.send(verbs.purchase(credit_count), key=key)).data
+
+    def payments(self) -> AsyncPagedLines[PaymentsPage, WalletPayment]:
+        """Return payments of the linked wallets, the newest first: free."""
+        return AsyncPagedLines(self.send, account.payments())
+
+    def signal_events(self, signal_id: int) -> AsyncPagedLines[SignalEventsPage, SignalEvent]:
+        """Return what a signal has fired, the newest first: free."""
+        return AsyncPagedLines(self.send, account.signal_events(signal_id))
 
     async def stream(
         self, mints: Sequence[str], **options: Unpack[ReportOptions]

@@ -8,20 +8,23 @@ from typing import Self, TypeVar, Unpack
 import httpx
 
 from mintscope.client.budget import CreditBudget
-from mintscope.client.calls import verbs
+from mintscope.client.calls import account, verbs
 from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.conversation import (
     PATIENCE_S,
+    TIMEOUT_S,
     Conversation,
     PayingAuth,
     Reply,
     Send,
     converse,
 )
+from mintscope.client.calls.methods import AccountMethods, RawResponses
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import PagedLines
 from mintscope.client.calls.streaming import LiveCall
 from mintscope.client.calls.verbs import CandleRange, IndicatorRange, ReportOptions, TokenQuery
+from mintscope.client.results.account import PaymentsPage, WalletPayment
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
@@ -35,12 +38,13 @@ from mintscope.client.results.series import (
     SwapRecord,
     SwapsPage,
 )
+from mintscope.client.results.signals import SignalEvent, SignalEventsPage
 from mintscope.client.transport import BoundedSyncTransport
 
 Data = TypeVar("Data")
 
 
-class Client:
+class Client(AccountMethods):
     """Reads from the service at *url*; a context manager, usable by several threads.
 
     credential   a credit token or an API key: pays for what is read
@@ -48,6 +52,8 @@ class Client:
                  where there is no credential
     budget       the most that may be spent, in credits
     patience_s   how long a call waits and tries again, in all, before it raises what went wrong
+    timeout_s    how long one answer may take; one that a wallet pays for 90 s at least
+    retries_max  how often a call is sent again; None: as often as the patience allows
     transport    for tests and proxies
 
     Calls raise what `mintscope.client.errors` lists.  A call is sent again where that can help,
@@ -62,10 +68,18 @@ class Client:
         payer: PayingAuth | None = None,
         budget: CreditBudget | None = None,
         patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
+        retries_max: int | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._session = open_session(
-            url, credential=credential, payer=payer, budget=budget, patience_s=patience_s
+            url,
+            credential=credential,
+            payer=payer,
+            budget=budget,
+            patience_s=patience_s,
+            timeout_s=timeout_s,
+            retries_max=retries_max,
         )
         self._http = httpx.Client(transport=BoundedSyncTransport(transport))
 
@@ -83,6 +97,11 @@ class Client:
     def budget(self) -> CreditBudget:
         """What may be spent, and what was."""
         return self._session.budget
+
+    @property
+    def with_raw_response(self) -> RawResponses:
+        """The same calls; each returns `Answered`: status and headers beside the data."""
+        return RawResponses(self)
 
     def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
         """Return price, indicators and pressure of *mint*: one credit.
@@ -157,6 +176,14 @@ class Client:
         key       of a PendingError: go on with that payment
         """
         return self.send(verbs.purchase(credit_count), key=key).data
+
+    def payments(self) -> PagedLines[PaymentsPage, WalletPayment]:
+        """Return payments of the linked wallets, the newest first: free."""
+        return PagedLines(self.send, account.payments())
+
+    def signal_events(self, signal_id: int) -> PagedLines[SignalEventsPage, SignalEvent]:
+        """Return what a signal has fired, the newest first: free."""
+        return PagedLines(self.send, account.signal_events(signal_id))
 
     def stream(
         self, mints: Sequence[str], **options: Unpack[ReportOptions]

@@ -113,6 +113,7 @@ def test_receipts_leave_out_what_there_is_not() -> None:
     assert refused == {
         "success": False,
         "errorReason": "mint_mismatch",
+        "errorMessage": "invalid_exact_svm_payload_mint_mismatch",
         "transaction": "",
         "network": TERMS.network,
     }

@@ -15,6 +15,7 @@ from x402.http.utils import (
     decode_payment_response_header,
     encode_payment_signature_header,
 )
+from x402.mechanisms.svm.constants import ERR_MINT_MISMATCH
 from x402.schemas import PaymentPayload, PaymentRequired, SettleResponse
 
 from mintscope.base.errors import InvalidPayment
@@ -145,6 +146,7 @@ def test_the_official_package_reads_our_receipts() -> None:
         "mint_mismatch",
         "",
     )
+    assert refused.error_message == ERR_MINT_MISMATCH
 
 
 def changed(path: str, value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mintscope.edges.api.discovery.index import DOCS as INDEXED
 from mintscope.edges.web.docs.changelog import releases
 from mintscope.edges.web.docs.definitions import DEFINITIONS
 from mintscope.edges.web.docs.guides import GUIDES
@@ -137,7 +138,8 @@ async def test_every_link_leads_somewhere_and_pages_are_small(
         for text in asked.values()
         for link in re.findall(r'href="(/docs[^"]*)"', text)
     }
-    missing = [link for link in links if link.partition("#")[0] not in asked]
+    pages = {link.partition("#")[0].removesuffix(".md") for link in links}
+    missing = sorted(pages - set(asked))
     no_place = [
         link
         for link in links
@@ -198,3 +200,46 @@ async def document_fields(document: dict[str, Any]) -> set[str]:
 def plain(text: str) -> str:
     """Return *text* as `words` shows it."""
     return " ".join(text.replace("`", " ").split())
+
+
+async def test_every_page_is_served_as_markdown_too(
+    person: Person, document: dict[str, Any]
+) -> None:
+    linked: set[str] = set()
+    for address in addresses(document):
+        page = await person.open(address)
+        text = await person.open(f"{address}.md")
+
+        assert f'type="text/markdown" href="{address}.md"' in page.text
+        assert text.headers["content-type"] == "text/markdown; charset=utf-8"
+        assert text.text.count("\n# ") + text.text.startswith("# ") == 1, address
+        assert text.text.count("```") % 2 == 0, address
+        prose = re.sub(r"```.*?```|`[^`]*`", "", text.text, flags=re.DOTALL)
+        assert not re.search(r"</?[a-z]+[ >]|&[a-z]+;|\{\{", prose), address
+        for link in re.findall(r"\]\(([^)]*)\)", prose):
+            assert link.startswith(("http", "#")), (address, link)
+        linked |= set(re.findall(r"\]\(http://shop\.example(/docs[^)#]*)", prose))
+    assert linked <= {f"{address}.md" for address in addresses(document)}
+
+
+async def test_the_markdown_of_an_endpoint_says_all_that_its_page_does(
+    person: Person, document: dict[str, Any]
+) -> None:
+    for endpoint in Reference(document).endpoints.values():
+        operation = document["paths"][endpoint.path][endpoint.method.lower()]
+        text = " ".join((await person.open(f"{endpoint.address}.md")).text.split())
+
+        assert f"`{endpoint.path}`" in text
+        assert operation["x-cost"] in text
+        for parameter in operation.get("parameters", ()):
+            assert f"`{parameter['name']}`" in text
+        for each in operation["responses"].values():
+            for header in each["headers"]:
+                assert f"`{header}`" in text
+
+
+def test_the_index_for_agents_names_every_guide_by_its_title() -> None:
+    named = dict(INDEXED)
+    for guide in GUIDES:
+        assert named.pop(f"/docs/guides/{guide.slug}") == guide.title
+    assert set(named) == set(FIXED) - {"/docs"}

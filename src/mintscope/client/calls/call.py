@@ -1,7 +1,7 @@
 """A call: one request as data, and the type that its answer is read as."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Data = TypeVar("Data")
@@ -18,6 +18,8 @@ class ApiCall(Generic[Data]):
     credits_max   what an answer may cost, in credits; 0 where it is free
     credits_of    what an answer has cost; by default `credits_max`
     is_purchase   it is paid for by a wallet, whatever credential there is
+    takes_key     a lost answer is given again for its Idempotency-Key
+    is_enveloped  the answer stands in `data` of it; else it is the whole body
     """
 
     name: str
@@ -29,6 +31,8 @@ class ApiCall(Generic[Data]):
     credits_max: int = 0
     credits_of: Callable[[Data], int] | None = None
     is_purchase: bool = False
+    takes_key: bool = False
+    is_enveloped: bool = True
 
     @property
     def is_charged(self) -> bool:
@@ -50,6 +54,8 @@ class Answered(Generic[Data]):
     is_degraded     the data is older than the service calls live
     is_idle         the data is live, and the token does not trade
     request_id      what to tell the operator
+    status          of HTTP
+    headers         all that came, by their names in lower case
     """
 
     data: Data
@@ -59,3 +65,5 @@ class Answered(Generic[Data]):
     is_degraded: bool = False
     is_idle: bool = False
     request_id: str | None = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)

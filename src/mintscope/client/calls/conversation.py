@@ -81,6 +81,8 @@ class CallSession:
     credential   a credit token or an API key; None: no call carries one
     payer        pays for what no credential pays for; None: nothing does
     patience_s   how long a call may wait and try again, in all
+    timeout_s    how long an answer may take; one that a wallet pays for takes PAID_TIMEOUT_S
+    retries_max  how often a call is sent again; None: as often as the patience allows
     chance       gives shares of 0 to 1
     """
 
@@ -89,6 +91,8 @@ class CallSession:
     payer: PayingAuth | None = None
     budget: CreditBudget = field(default_factory=CreditBudget)
     patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
+    retries_max: int | None = None
     clock: Clock
     chance: Callable[[], float]
     pacing: Pacing = field(default_factory=Pacing)
@@ -103,13 +107,14 @@ class CallSession:
     ) -> httpx.Request:
         """Return the request of *call*."""
         headers = {"Accept": accept, "User-Agent": "mintscope-client"}
-        if call.is_charged:
+        if call.is_charged or call.takes_key:
             headers[IDEMPOTENCY_KEY] = key
         if self.credential is not None:
             headers["Authorization"] = f"Bearer {self.credential}"
         if call.body:
             headers["Content-Type"] = "application/json"
-        timeout_s = TIMEOUT_S if self.payer_of(call) is None else PAID_TIMEOUT_S
+        is_by_wallet = self.payer_of(call) is not None
+        timeout_s = max(self.timeout_s, PAID_TIMEOUT_S) if is_by_wallet else self.timeout_s
         return httpx.Request(
             call.method,
             self.url(call),
@@ -201,6 +206,9 @@ class _Patience:
         if not _may_change(failure, is_held=is_held):
             if isinstance(failure, RefusedError) and is_held:
                 failure.key = self._key
+            raise failure
+        retries_max = self._session.retries_max
+        if retries_max is not None and self._repetitions >= retries_max and not is_held:
             raise failure
         asked_s = failure.retry_after_s if isinstance(failure, RefusedError) else None
         wait_s = max(asked_s or 0.0, self._own_s(is_held=is_held and asked_s is None))

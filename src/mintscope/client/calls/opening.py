@@ -8,18 +8,25 @@ import httpx
 from mintscope.base.clock import SystemClock
 from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.budget import CreditBudget
-from mintscope.client.calls.conversation import PATIENCE_S, CallSession, PayingAuth
+from mintscope.client.calls.conversation import (
+    PATIENCE_S,
+    TIMEOUT_S,
+    CallSession,
+    PayingAuth,
+)
 
 SPENDING: Final = (CredentialKind.CREDIT_TOKEN, CredentialKind.API_KEY)
 
 
-def open_session(
+def open_session(  # noqa: PLR0913 - one argument for each thing that it is told
     url: str,
     *,
     credential: str | None = None,
     payer: PayingAuth | None = None,
     budget: CreditBudget | None = None,
     patience_s: float = PATIENCE_S,
+    timeout_s: float = TIMEOUT_S,
+    retries_max: int | None = None,
 ) -> CallSession:
     """Return the session of a client of the service at *url*.  Raises ValueError."""
     origin = httpx.URL(url)
@@ -36,6 +43,8 @@ def open_session(
         payer=payer,
         budget=CreditBudget() if budget is None else budget,
         patience_s=patience_s,
+        timeout_s=timeout_s,
+        retries_max=retries_max,
         clock=SystemClock(),
         chance=random.random,
     )

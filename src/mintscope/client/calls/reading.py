@@ -30,6 +30,15 @@ class _RefusalBody(msgspec.Struct, frozen=True):
     error: _Reason
 
 
+class _Message(msgspec.Struct, frozen=True):
+    message: str
+
+
+class _MessagesBody(msgspec.Struct, frozen=True):
+    messages: list[_Message]
+
+
+_MESSAGES: Final = msgspec.json.Decoder(_MessagesBody)
 _REFUSAL: Final = msgspec.json.Decoder(_RefusalBody)
 
 
@@ -37,6 +46,12 @@ _REFUSAL: Final = msgspec.json.Decoder(_RefusalBody)
 def _decoder(kind: Hashable) -> Any:
     generic: Any = _Envelope
     return msgspec.json.Decoder(generic[kind])
+
+
+@cache
+def _bare_decoder(kind: Hashable) -> Any:
+    bare: Any = kind
+    return msgspec.json.Decoder(bare)
 
 
 def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -> Answered[Data]:
@@ -48,7 +63,10 @@ def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -
         raise refusal(response, now_ms=now_ms)
     kind: Any = call.kind
     try:
-        data: Data = decode_json(response.content, _decoder(kind)).data
+        if call.is_enveloped:
+            data: Data = decode_json(response.content, _decoder(kind)).data
+        else:
+            data = decode_json(response.content, _bare_decoder(kind))
     except Undecodable as cause:
         raise UnreadableError(
             f"expected an answer to {call.method} {call.path} as documented; {cause}",
@@ -63,6 +81,8 @@ def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -
         is_degraded=headers.get("X-Data-Status") == "degraded",
         is_idle=headers.get("X-Data-Status") == "idle",
         request_id=_said(headers.get("X-Request-Id")),
+        status=response.status_code,
+        headers={name.lower(): value for name, value in headers.items()},
     )
 
 
@@ -71,7 +91,7 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
     try:
         reason = decode_json(response.content, _REFUSAL).error
     except Undecodable:
-        reason = _Reason(UNKNOWN, "the answer cannot be read")
+        reason = _of_exchange(response)
     code = reason.code[:SAID_MAX]
     return refusal_kind(response.status_code, code)(
         reason.message[:SAID_MAX],
@@ -81,6 +101,18 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
         retry_after_s=retry_after_s(response.headers, now_ms=now_ms),
         key=key,
     )
+
+
+def _of_exchange(response: httpx.Response) -> _Reason:
+    """Return what a refusal says that has its code in a header, as that of an exchange."""
+    code = response.headers.get("X-Error-Code")
+    if code is None:
+        return _Reason(UNKNOWN, "the answer cannot be read")
+    try:
+        told = decode_json(response.content, _MESSAGES).messages
+    except Undecodable:
+        told = []
+    return _Reason(code, "; ".join(each.message for each in told) or "the answer says no more")
 
 
 def _integer(text: str | None) -> int | None:

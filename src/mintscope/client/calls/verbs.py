@@ -1,12 +1,14 @@
 """Every call there is."""
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Final, Literal, TypeAlias, TypedDict, Unpack
 from urllib.parse import quote
 
 import msgspec
 
 from mintscope.client.calls.call import ApiCall
+from mintscope.client.calls.known import expect_known
 from mintscope.client.calls.paged import Line, PageData, PagedCall
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import (
@@ -32,6 +34,7 @@ Sort: TypeAlias = Literal[
 ]  # fmt: skip
 Timeframe: TypeAlias = Literal["m1", "m5", "m15", "h1", "h4", "d1"]
 ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
+Moment: TypeAlias = int | datetime
 IndicatorName: TypeAlias = Literal[
     "ema9", "ema21", "ema50", "ema200", "rsi", "macd",
     "fibonacci", "atr", "bollinger", "vwap", "stochRsi",
@@ -84,12 +87,14 @@ def _report(
 
 
 def report_query(options: ReportOptions) -> tuple[tuple[str, str], ...]:
-    """Return *options* as they stand in a query."""
+    """Return *options* as they stand in a query.  Raises TypeError for others."""
+    expect_known(options, ReportOptions)
     return tuple((name, str(value).lower()) for name, value in options.items())
 
 
 def batch(mints: Sequence[str], **options: Unpack[ReportOptions]) -> ApiCall[BatchReports]:
     """Return the call for the reports of *mints*, up to 50: a credit for each that is delivered."""
+    expect_known(options, ReportOptions)
     return ApiCall(
         name="batch",
         method="POST",
@@ -116,6 +121,7 @@ class TokenQuery(TypedDict, total=False):
 
 def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage, TokenLine]:
     """Return the pages of tokens with *text* in the name or symbol, or before the mint: free."""
+    expect_known(asked, TokenQuery)
     fields = {"query": text or None, **asked}
 
     def call_at(cursor: str | None) -> ApiCall[TokensPage]:
@@ -143,14 +149,14 @@ def metadata(mint: str) -> ApiCall[TokenMetadata]:
 class CandleRange(TypedDict, total=False):
     """Which candles.
 
-    from_, to   when they begin, Unix seconds
+    from_, to   when they begin: Unix seconds, or a datetime with a time zone
     limit       how many a page holds, up to 1,000 and by default so many: it costs the same
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade have a candle of the close before
     """
 
-    from_: int
-    to: int
+    from_: Moment
+    to: Moment
     limit: int
     candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
@@ -160,15 +166,15 @@ class IndicatorRange(TypedDict, total=False):
     """Which indicators.
 
     names       by default the averages, RSI and MACD
-    from_, to   when their candles begin, Unix seconds
+    from_, to   when their candles begin: Unix seconds, or a datetime with a time zone
     limit       how many a page holds, up to 1,000 and by default so many: it costs the same
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade count as a candle of the close before
     """
 
     names: Sequence[IndicatorName]
-    from_: int
-    to: int
+    from_: Moment
+    to: Moment
     limit: int
     candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
@@ -181,6 +187,7 @@ def candles(
 
     tf    how wide candles are
     """
+    expect_known(within, CandleRange)
     fields = {"tf": tf, "limit": LINES_MAX, **within}
     return _series("candles", mint, CandlesPage, fields, lambda page: page.candles)
 
@@ -192,6 +199,7 @@ def indicators(
 
     tf    how wide their candles are
     """
+    expect_known(within, IndicatorRange)
     fields = {"tf": tf, "limit": LINES_MAX, **within}
     if "names" in within:
         fields["names"] = ",".join(within["names"])
@@ -254,5 +262,17 @@ def _segment(text: str) -> str:
 def _query(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     """Return the fields that have a value, as text; `from_` is sent as `from`."""
     return tuple(
-        (name.rstrip("_"), str(value)) for name, value in fields.items() if value is not None
+        (name.rstrip("_"), _text(value)) for name, value in fields.items() if value is not None
     )
+
+
+def _text(value: object) -> str:
+    """Return *value* as it stands in a query: moments in Unix seconds.
+
+    Raises ValueError for a datetime without a time zone: whose midnight it means is not known.
+    """
+    if not isinstance(value, datetime):
+        return str(value)
+    if value.tzinfo is None:
+        raise ValueError("expected a datetime with a time zone, as datetime.now(UTC); it has none")
+    return str(int(value.timestamp()))

@@ -17,14 +17,16 @@ MOMENTS: Final = frozenset({"t", "time", "at"})  # in Unix seconds
 def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None) -> Any:
     """Return *lines* as a DataFrame: a column for each field, `sol_c` for `c` of `sol`.
 
-    Unix seconds become moments of UTC.
+    Unix seconds become moments of UTC.  A field that no line has a value for has no column.
 
     library   as `choose_library` takes it
     Raises    ImportError
     """
     chosen = choose_library(library)
     rows = [dict(_flat(type(line), line)) for line in lines]
-    return import_module(chosen).DataFrame(rows)
+    filled = {name for row in rows for name, value in row.items() if value is not None}
+    kept = [{name: row[name] for name in row if name in filled} for row in rows]
+    return import_module(chosen).DataFrame(kept)
 
 
 def choose_library(library: Library | None = None) -> Library:

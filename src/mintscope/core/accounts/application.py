@@ -74,6 +74,8 @@ class Application:
     decided_by    who reviewed it, as the audit log names actors
     note          the administrator's, never shown to the applicant
     user_removed  the account that its key belonged to was removed
+    asked_at      when its key asked for further scopes; None: there is none to decide about
+    asked_why     what for, in its words
     """
 
     signup_id: SignupId
@@ -87,6 +89,13 @@ class Application:
     note: str
     issued_at: UnixMs | None
     user_removed: bool
+    asked_at: UnixMs | None = None
+    asked_why: str = ""
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether an administrator may decide about it, or about what its key asks for."""
+        return self.state in UNDECIDED or self.asked_at is not None
 
     def has_lapsed(self, now: UnixMs) -> bool:
         """Say whether it was not confirmed in time."""
@@ -138,6 +147,9 @@ class ApplicationChanges(TypedDict, total=False):
     issued_at: UnixMs | None
     key_nonce: bytes | None
     exchange_redeem: CredentialHash | None
+    asked_scopes: frozenset[Scope]
+    asked_at: UnixMs | None
+    asked_why: str
 
 
 class ApplicationRows(Protocol):

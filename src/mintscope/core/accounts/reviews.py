@@ -17,7 +17,8 @@ from mintscope.core.accounts.application import (
 from mintscope.core.accounts.audit import EVERYTHING, Actor, Event, EventFilter, note
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.hours import Series
-from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order
+from mintscope.core.accounts.keys.api_key import KeyStatus
+from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope, in_order, with_reads
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.naming import named_by, names_of
 from mintscope.core.accounts.people.access import (
@@ -25,6 +26,7 @@ from mintscope.core.accounts.people.access import (
     Reviewer,
     drop_second_factor,
     expect_administrator,
+    issued_keys,
     promote,
     remove,
     remove_user,
@@ -105,7 +107,10 @@ class Reviews:
         actor: Reviewer,
         unconfirmed: bool = False,
     ) -> Application:
-        """Approve what awaits approval or, if *unconfirmed*, confirmation.  Raises NotPossible."""
+        """Approve what awaits approval or, if *unconfirmed*, confirmation; or what a key asks for.
+
+        Raises    NotPossible
+        """
         approved = ApplicationState.APPROVED
         expected = UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL})
         return await self._decide(Decision(signup_id, approved, expected, scopes, note, actor))
@@ -206,6 +211,8 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
     signup_id = decision.signup_id
     actor = expect_administrator(rows, decision.actor)
     kept = rows.applications.get(signup_id)
+    if kept is not None and kept.application.asked_at is not None:
+        return _decide_asked(rows, kept.application, decision, actor, at)
     if kept is None or kept.application.state not in decision.expected:
         wanted = " or ".join(STANDINGS[state] for state in sorted(decision.expected))
         raise _unexpected(signup_id, kept, expected=wanted)
@@ -232,6 +239,32 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
     return after
 
 
+def _decide_asked(
+    rows: AccountRows, before: Application, decision: Decision, actor: Actor, at: UnixMs
+) -> Application:
+    """Give the keys of an application the scopes that were decided, or none; it keeps its state."""
+    signup_id = before.signup_id
+    is_granted = decision.state is ApplicationState.APPROVED
+    added = with_reads(decision.scopes) if is_granted else NO_SCOPES
+    rows.applications.update(
+        signup_id,
+        decided_at=at,
+        decided_by=actor,
+        scopes=before.scopes | added,
+        note=decision.note,
+        asked_at=None,
+    )
+    for line in issued_keys(rows, signup_id):
+        if added and line.status(at) is KeyStatus.ACTIVE:
+            rows.api_keys.update(line.key_id, scopes=line.scopes | added)
+    detail = {"scopes": ", ".join(in_order(added))} if is_granted else {}
+    if decision.note:
+        detail["note"] = decision.note
+    action = "granted" if is_granted else "refused"
+    note(rows.events, at, actor, action, subject_of(signup_id), **detail)
+    return _reread(rows, signup_id)
+
+
 def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:
     """Write that the key can be had; return the scopes it will have."""
     scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
@@ -252,6 +285,7 @@ def _reset(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixM
         issued_at=None,
         key_nonce=None,
         exchange_redeem=None,
+        asked_at=None,
     )
     revoke_issued(rows, signup_id, actor, at)
     after = _reread(rows, signup_id)

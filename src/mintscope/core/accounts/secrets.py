@@ -107,6 +107,11 @@ class AccountSecrets:
         drawn = hmac.digest(self.api_key, nonce + f"{signup_id}\n{secret}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
+    def successor_of(self, bearer: str, key: str) -> ApiKey:
+        """Return the API key that *bearer* is rotated into with the Idempotency-Key *key*."""
+        drawn = hmac.digest(self.api_key, f"rotated\n{bearer}\n{key}".encode(), "sha512")
+        return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
+
     def link_of(self, nonce: bytes) -> str:
         """Return the text of a link sent by mail: 43 characters, safe in a path."""
         drawn = hmac.digest(self.mail, b"link" + nonce, "sha256")

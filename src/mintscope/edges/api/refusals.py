@@ -34,6 +34,10 @@ NO_CREDITS_PRESENTED: Final = (
     "This is paid for with credits, sent as Authorization: Bearer svc_credit_<64 hex>."
 )
 NO_PAYMENT_PRESENTED: Final = "A bundle is paid for as in PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
+VERSION_1: Final = (
+    "X-PAYMENT is of x402 version 1, which is not taken: pay by version 2, with PAYMENT-SIGNATURE,"
+    " as `@x402/fetch` (not `x402-fetch`) and version 2 of the Python package `x402` do."
+)
 NOTHING_SENT: Final = "Nothing was sent for this request, nothing was charged for it."
 NO_CREDIT_LEFT: Final = (
     "The credential is valid, and its balance is 0 credits; nothing was charged."
@@ -117,32 +121,39 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
 
 def _refusal_text(refused: Refused) -> str:
     """Return why a payment is refused, and what to do differently where that can be said."""
+    named = _named(refused.reason)
     match refused:
-        case Refused(reason=RefusalReason.VERSION as reason, version=version):
+        case Refused(reason=RefusalReason.VERSION, version=version):
             return (
-                f"The payment is refused: {reason}. Expected a transaction of version 0, as"
+                f"The payment is refused: {named}. Expected a transaction of version 0, as"
                 f" extra.transactionVersions says; it was of version {version}. {NOTHING_SENT}"
             )
-        case Refused(reason=RefusalReason.BLOCKHASH as reason):
+        case Refused(reason=RefusalReason.BLOCKHASH):
             return (
-                f"The payment is refused: {reason}. Its blockhash has expired, or is of no block:"
+                f"The payment is refused: {named}. Its blockhash has expired, or is of no block:"
                 f" sign another payment for the new PAYMENT-REQUIRED. {NOTHING_SENT}"
             )
-        case Refused(reason=RefusalReason.EXPIRED as reason):
+        case Refused(reason=RefusalReason.EXPIRED):
             return (
-                f"The payment did not land before its blockhash expired: {reason}. It never will,"
+                f"The payment did not land before its blockhash expired: {named}. It never will,"
                 " and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
             )
-        case Refused(reason=RefusalReason.MEMO_COUNT | RefusalReason.QUOTE_FORGED as reason):
+        case Refused(reason=RefusalReason.MEMO_COUNT | RefusalReason.QUOTE_FORGED):
             return (
-                f"The payment is refused: {reason}. Expected one Memo instruction that holds"
+                f"The payment is refused: {named}. Expected one Memo instruction that holds"
                 " `extra.memo` of the terms, or a memo of your own, a text of 16 to 64 bytes that"
                 f" no other payment has, and these terms whole in `accepted`. {NOTHING_SENT}"
             )
-        case Refused(reason=reason, signature=""):
-            return f"The payment is refused: {reason}. {NOTHING_SENT}"
-        case Refused(reason=reason):
-            return f"The payment failed on chain: {reason}. Nothing was charged."
+        case Refused(signature=""):
+            return f"The payment is refused: {named}. {NOTHING_SENT}"
+        case _:
+            return f"The payment failed on chain: {named}. Nothing was charged."
+
+
+def _named(reason: RefusalReason) -> str:
+    """Return our word for *reason*, and that of x402 beside it if it is another."""
+    official = reason.official
+    return reason if official == reason else f"{reason} (x402: {official})"
 
 
 def _shortage_error(shortage: NoCredits | KeyCapped, why: str) -> ServiceError:

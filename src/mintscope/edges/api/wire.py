@@ -21,7 +21,8 @@ from mintscope.core.market.coverage import (
     missed_programs,
     totals,
 )
-from mintscope.core.payments.protocol.requirement import MAINNET
+from mintscope.core.payments.protocol.headers import VERSION
+from mintscope.core.payments.protocol.requirement import MAINNET, SCHEME
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response
 
@@ -30,6 +31,10 @@ EXAMPLE_WALLET: Final = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
 EXAMPLE_TOKEN: Final = "svc_credit_" + "0123456789abcdef" * 4
 EXAMPLE_SIGNATURE: Final = "5" * 87
 EXAMPLE_CHALLENGE: Final = "https://api.example asks this wallet to prove a purchase ..."
+
+VERSION_2_ONLY: Final = (
+    "x402 version 2, not 1: use @x402/fetch in place of x402-fetch, or the Python package x402 2.x"
+)
 
 timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # a busy millisecond has many answers
 
@@ -102,12 +107,26 @@ class ErrorBody(Wire):
     ] = msgspec.UNSET
 
 
+class Version2Only(Wire):
+    """What clients of x402 version 1 read first: they cannot pay, and show these words."""
+
+    scheme: Annotated[str, about("The scheme of payments.", "exact")]
+    network: Annotated[str, about("The version of x402 to use, in words.", VERSION_2_ONLY)]
+
+
 class Failure(Wire, kw_only=True):
     """An error response."""
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
     error: Annotated[ErrorBody, about("What went wrong.")]
     meta: Annotated[Meta, about("Beside every answer.")]
+    x402_version: Annotated[
+        int | UnsetType, about("The version of x402 that payments are of, with a 402.", 2)
+    ] = UNSET
+    accepts: Annotated[
+        list[Version2Only] | UnsetType,
+        about("With a 402, for clients of version 1 alone: the terms are in PAYMENT-REQUIRED."),
+    ] = UNSET
 
 
 class Balance(Wire):
@@ -378,7 +397,11 @@ def error_body(error: ServiceError) -> ErrorBody:
 
 def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
     """Return the envelope that tells *error*."""
+    body = error_body(error)
+    is_for_sale = isinstance(body.details, HowToPay) and bool(body.details.accepts)
     return Failure(
-        error=error_body(error),
+        error=body,
         meta=Meta(timestamp=timestamp(at), request_id=request_id.decode()),
+        x402_version=VERSION if is_for_sale else UNSET,
+        accepts=[Version2Only(SCHEME, VERSION_2_ONLY)] if is_for_sale else UNSET,
     )

@@ -65,6 +65,7 @@ from mintscope.edges.api.refusals import (
     NO_SALES,
     NOTHING_PRESENTED,
     OBSTACLE_RETRY_S,
+    VERSION_1,
     error_of,
     unpaid_text,
     with_credits_only,
@@ -73,6 +74,7 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
+OF_VERSION_1: Final = b"x-payment"
 REPLAYED: Final[Header] = (b"idempotent-replayed", b"true")
 READY: Final[Header] = (b"x-token-status", b"ready")
 PAYMENT_REQUIRED_STATUS: Final = 402
@@ -252,6 +254,8 @@ class ResourceServer:
     ) -> ServiceError:
         """Add the headers of *refused* to the response, and return the error that tells it."""
         headers, cause, option = request.response_headers, refused.cause, refused.option
+        if OF_VERSION_1 in request.headers:
+            unpaid = f"{VERSION_1} {unpaid}"
         error = error_of(refused, unpaid=unpaid)
         if refused.is_ready:
             headers.append(READY)

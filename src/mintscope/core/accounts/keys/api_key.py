@@ -115,6 +115,7 @@ class KeyChanges(TypedDict, total=False):
     """The columns of a key that may change."""
 
     name: str
+    scopes: frozenset[Scope]
     expires_at: UnixMs
     revoked_at: UnixMs
     replaced_by: KeyId

@@ -113,7 +113,7 @@ class ApiKeys:
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
         now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
-        api_key = self._draw()
+        api_key = self.draw()
         new = new_key(api_key, self.secrets, name, with_reads(scopes), _end(now, lifetime_ms))
         line = await self.store.transact(lambda rows: _add(rows, session, new, nonce, now))
         return IssuedKey(api_key, line, session.user.username)
@@ -149,7 +149,7 @@ class ApiKeys:
         old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
         if old is None:
             return None
-        api_key, nonce = self._draw(), self.entropy(NONCE_BYTES)
+        api_key, nonce = self.draw(), self.entropy(NONCE_BYTES)
         new = new_key(api_key, self.secrets, old.name, old.scopes, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
         line = await self.store.transact(
@@ -157,7 +157,8 @@ class ApiKeys:
         )
         return None if line is None else IssuedKey(api_key, line, session.user.username)
 
-    def _draw(self) -> ApiKey:
+    def draw(self) -> ApiKey:
+        """Return a key that no other party can know."""
         return make_api_key(self.entropy(CredentialKind.API_KEY.entropy_bytes))
 
 
@@ -176,7 +177,7 @@ def _add(rows: AccountRows, session: Session, key: NewKey, nonce: bytes, at: Uni
     owner = expect_session(rows, session)
     _expect_room(rows, owner.user_id, at)
     line = rows.api_keys.insert(owner.user_id, key, at, signup_id=None)
-    _tell(rows, session, owner, line, "created", nonce, at)
+    tell_of_key(rows, owner, line, "created", nonce, since=session.created_at, at=at)
     return line
 
 
@@ -241,14 +242,25 @@ def _replace(  # noqa: PLR0913 - one argument for each part
     old = _find_active(rows, owner.user_id, key_id, at)
     if old is None or old.replaced_by is not None:
         return None
-    rows.api_keys.update(key_id, expires_at=min(old.expires_at or ends_at, ends_at))
-    _expect_room(rows, owner.user_id, at)
-    line = rows.api_keys.insert(owner.user_id, new, at, signup_id=None)
+    line = replace_key(rows, old, new, ends_at=ends_at, at=at)
+    tell_of_key(rows, owner, line, "rotated", nonce, since=session.created_at, at=at)
+    return line
+
+
+def replace_key(
+    rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
+) -> KeyLine:
+    """Keep *new*, under the cap of *old*, which ends at *ends_at* at the latest.
+
+    Raises    TooManyKeys
+    """
+    rows.api_keys.update(old.key_id, expires_at=min(old.expires_at or ends_at, ends_at))
+    _expect_room(rows, old.user_id, at)
+    line = rows.api_keys.insert(old.user_id, new, at, signup_id=None)
     if old.month_credits_max is not None:
         rows.api_keys.update(line.key_id, month_credits_max=old.month_credits_max)
-        _note_cap(rows, owner.user_id, line.key_id, old.month_credits_max, at)
-    rows.api_keys.update(key_id, replaced_by=line.key_id)
-    _tell(rows, session, owner, line, "rotated", nonce, at)
+        _note_cap(rows, old.user_id, line.key_id, old.month_credits_max, at)
+    rows.api_keys.update(old.key_id, replaced_by=line.key_id)
     return line
 
 
@@ -260,20 +272,23 @@ def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
         raise TooManyKeys
 
 
-def _tell(  # noqa: PLR0913, PLR0917 - one argument for each part
+def tell_of_key(  # noqa: PLR0913 - one argument for each part
     rows: AccountRows,
-    session: Session,
     owner: User,
     line: KeyLine,
     action: str,
     nonce: bytes,
+    *,
+    since: UnixMs,
     at: UnixMs,
 ) -> None:
     """Note that there is a new key, and write to the owner of the address.
+
+    since    when that began in which it was made, for the link that takes it back
 
     Without its name: an address not verified may be a stranger's, who must get no texts of others.
     """
     actor, subject = user_actor(owner.user_id), f"key:{line.key_id}"
     note(rows.events, at, actor, action, subject, hint=line.hint)
     facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
-    announce(rows, owner, EmailKind.NEW_KEY, facts, nonce, session.created_at, at)
+    announce(rows, owner, EmailKind.NEW_KEY, facts, nonce, since, at)

@@ -74,15 +74,20 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
     note(rows.events, at, actor, "removed", subject, keys_revoked=str(revoked), **detail)
 
 
-def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
-    """End the key that was issued for an application, and those that rotations made of it."""
+def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
+    """Return the keys that were issued for an application, and those that rotations made of it."""
     lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))
     for line in lines:
         if line.replaced_by is not None:
             successor = rows.api_keys.get(line.replaced_by)
             assert successor is not None, "keys are never deleted"
             lines.append(successor)
-    for line in sorted(lines, key=lambda line: line.key_id):
+    return sorted(lines, key=lambda line: line.key_id)
+
+
+def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
+    """End the key that was issued for an application, and those that rotations made of it."""
+    for line in issued_keys(rows, signup_id):
         if line.revoked_at is None:
             rows.api_keys.update(line.key_id, revoked_at=at)
             because = subject_of(signup_id)

@@ -197,11 +197,15 @@ def encode_settled(terms: Terms, *, payer: Wallet, signature: str) -> str:
 def encode_refused(
     terms: Terms, *, reason: RefusalReason, signature: str, payer: Wallet | None = None
 ) -> str:
-    """Write PAYMENT-RESPONSE for a payment that was refused; *signature* may be empty."""
+    """Write PAYMENT-RESPONSE for a payment that was refused; *signature* may be empty.
+
+    `errorReason` is our word for *reason*, `errorMessage` that of x402.
+    """
     return _encode(
         SettleResponse(
             success=False,
             error_reason=reason,
+            error_message=reason.official,
             payer=payer,
             transaction=signature,
             network=terms.network,

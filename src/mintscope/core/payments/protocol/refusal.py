@@ -1,6 +1,10 @@
-"""Every reason why a payment is refused: what a client reads in `errorReason`."""
+"""Every reason why a payment is refused, and the word that x402 has for it.
+
+Source    x402 v2, specs/x402-specification-v2.md, section 9; its packages for `exact` on Solana
+"""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -51,6 +55,49 @@ class RefusalReason(StrEnum):
     EXPIRED = "transaction_expired"
     VANISHED = "transaction_vanished"
     UNDERPAID = "amount_received_too_small"
+
+    @property
+    def official(self) -> str:
+        """What x402 calls it; the same word if x402 has none."""
+        return _OFFICIAL.get(self, self.value)
+
+
+_OF_SOLANA: Final = "invalid_exact_svm_payload"
+_OF_TRANSACTION: Final = f"{_OF_SOLANA}_transaction"
+_OFFICIAL: Final = {
+    RefusalReason.NO_MATCHING_REQUIREMENT: "invalid_payment_requirements",
+    RefusalReason.UNDECODABLE: f"{_OF_TRANSACTION}_could_not_be_decoded",
+    RefusalReason.TOO_LONG: f"{_OF_TRANSACTION}_could_not_be_decoded",
+    RefusalReason.NOT_CANONICAL: f"{_OF_TRANSACTION}_could_not_be_decoded",
+    RefusalReason.SIGNERS: _OF_SOLANA,
+    RefusalReason.FEE_PAYER: "fee_payer_not_managed_by_facilitator",
+    RefusalReason.FEE_PAYER_NOT_ISOLATED: f"{_OF_TRANSACTION}_fee_payer_transferring_funds",
+    RefusalReason.LOOKUP_TABLES: _OF_SOLANA,
+    RefusalReason.ACCOUNTS: _OF_SOLANA,
+    RefusalReason.INSTRUCTION_COUNT: f"{_OF_TRANSACTION}_instructions_length",
+    RefusalReason.COMPUTE_BUDGET: f"{_OF_TRANSACTION}_instructions_compute_limit_instruction",
+    RefusalReason.COMPUTE_LIMIT_TOO_HIGH: (
+        f"{_OF_TRANSACTION}_instructions_compute_limit_instruction"
+    ),
+    RefusalReason.PRIORITY_FEE_TOO_HIGH: (
+        f"{_OF_TRANSACTION}_instructions_compute_price_instruction_too_high"
+    ),
+    RefusalReason.NO_TRANSFER: f"{_OF_SOLANA}_no_transfer_instruction",
+    RefusalReason.TOKEN_PROGRAM: f"{_OF_SOLANA}_no_transfer_instruction",
+    RefusalReason.MINT: f"{_OF_SOLANA}_mint_mismatch",
+    RefusalReason.DECIMALS: f"{_OF_SOLANA}_mint_mismatch",
+    RefusalReason.RECIPIENT: f"{_OF_SOLANA}_recipient_mismatch",
+    RefusalReason.SOURCE: _OF_SOLANA,
+    RefusalReason.AUTHORITY: _OF_SOLANA,
+    RefusalReason.AMOUNT: f"{_OF_SOLANA}_amount_mismatch",
+    RefusalReason.UNKNOWN_PROGRAM: f"{_OF_SOLANA}_unknown_optional_instruction",
+    RefusalReason.MEMO_COUNT: f"{_OF_SOLANA}_memo_count",
+    RefusalReason.QUOTE_FORGED: f"{_OF_SOLANA}_memo_mismatch",
+    RefusalReason.QUOTE_USED: "duplicate_settlement",
+    RefusalReason.SIMULATION: "transaction_simulation_failed",
+    RefusalReason.BLOCKHASH: "transaction_simulation_failed",
+    RefusalReason.FUNDS: "insufficient_funds",
+}
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from mintscope.base.errors import (
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.application import ApplicationState
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.own_key import OwnKeys
 from mintscope.core.accounts.keys.scope import AREAS, Scope, in_order
 from mintscope.core.accounts.signups.exchange import Exchanges, IssuedKey
 from mintscope.core.accounts.signups.form import FieldReader, parse_form
@@ -67,6 +68,7 @@ class AccountRoutes:
 
     signup: Signups
     exchange: Exchanges
+    own_keys: OwnKeys
     gate: KeyGate
     everything: AddressLimit
     signups: AddressLimit
@@ -146,6 +148,7 @@ class AccountRoutes:
         """Endpoint 7: tell whose the API key is, and what it allows."""
         holder = await self.gate.admit(request)
         line = holder.key
+        asked = await self.own_keys.asked(holder)
         me = Me(
             user_id=line.user_id,
             username=holder.username,
@@ -156,6 +159,7 @@ class AccountRoutes:
             created_at=line.created_at // 1000,
             expires_at=_seconds(line.expires_at),
             last_used_at=_seconds(line.last_used_at),
+            scopes_asked_for=in_order(asked) if asked else msgspec.UNSET,
         )
         return success(request, me, at=self.clock.now(), names_request=True)
 
@@ -190,6 +194,6 @@ def _what_it_lacks(scopes: Collection[Scope]) -> str:
     if not lacking:
         return ""
     return (
-        f" It lacks the scopes {', '.join(lacking)}: the owner of the account makes a key that has"
-        " them on the web site, and an application may ask for them in `scopes`."
+        f" It lacks the scopes {', '.join(lacking)}: POST /v1/me/key/scopes asks for them. A person"
+        " who owns the account makes a key that has them on the web site."
     )

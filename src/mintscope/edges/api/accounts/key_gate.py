@@ -78,8 +78,20 @@ class KeyGate:
         if not holder.has(scope):
             raise InsufficientScope(scope=scope)
         if scope.is_write and not moves_credits:
-            await self._writes.spend(holder.key.user_id, "key")
+            await self._count_write(holder)
         return holder
+
+    async def change(self, request: Request) -> Holder:
+        """Return who calls, with any scopes, if their account may write still.
+
+        Raises as `admit`
+        """
+        holder = await self.admit(request)
+        await self._count_write(holder)
+        return holder
+
+    async def _count_write(self, holder: Holder) -> None:
+        await self._writes.spend(holder.key.user_id, "key")
 
 
 def _refusal(bearer: str | None) -> ServiceError:

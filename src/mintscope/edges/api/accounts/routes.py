@@ -12,6 +12,7 @@ from mintscope.core.accounts.holdings.account_credits import AccountCredits
 from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
+from mintscope.core.accounts.keys.own_key import OwnKeys
 from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
@@ -19,7 +20,8 @@ from mintscope.edges.api.accounts import texts, wire
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit
-from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.accounts.own_key import OwnKeyRoutes
+from mintscope.edges.api.description.operation import CREDENTIAL, Operation
 from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.write_budget import WRITES, WRITES_OF_ALL, WriteBudget
@@ -63,11 +65,13 @@ class AccountParts:
 def account_operations(
     parts: AccountParts, *, limits: AddressLimits, clock: Clock
 ) -> Sequence[Operation]:
-    """Return the operations under /api, and /v1/me."""
+    """Return the operations under /api, and under /v1/me."""
     gate = parts.gate(limits)
+    own = OwnKeys(parts.keys)
     accounts = AccountRoutes(
         signup=parts.signup,
         exchange=parts.exchange,
+        own_keys=own,
         gate=gate,
         everything=limits.of(parts.limit),
         signups=limits.of(parts.signup_limit),
@@ -75,7 +79,8 @@ def account_operations(
         addresses=limits.addresses,
         clock=clock,
     )
-    return [*_applying(accounts), *_holding(accounts)]
+    of_key = OwnKeyRoutes(gate=gate, own=own, clock=clock)
+    return [*_applying(accounts), *_holding(accounts), *_of_own_key(of_key)]
 
 
 def _applying(accounts: AccountRoutes) -> Sequence[Operation]:
@@ -126,6 +131,33 @@ def _holding(accounts: AccountRoutes) -> Sequence[Operation]:
                 ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE,
             ),
             proofs=(("apiKey",),),
+        ),
+    ]
+    # fmt: on
+
+
+def _of_own_key(routes: OwnKeyRoutes) -> Sequence[Operation]:
+    refusals = (*CREDENTIAL, ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
+    with_body = (*refusals, ErrorCode.BAD_REQUEST, ErrorCode.PAYLOAD_TOO_LARGE)
+    # fmt: off
+    return [
+        Operation(
+            "POST", "/v1/me/key/rotate", routes.rotate_own_key, wire.RotatedKeyAnswer,
+            "Make another API key like the one that is sent, which ends soon",
+            description=texts.ROTATE, takes_key=True,
+            refusals=(*with_body, ErrorCode.NOTHING_TO_ROTATE), status=201,
+            proofs=(("apiKey",),), body=wire.KeyRotation,
+        ),
+        Operation(
+            "DELETE", "/v1/me/key", routes.revoke_own_key, wire.RevokedKey,
+            "Revoke the API key that is sent, at once", description=texts.REVOKE,
+            refusals=refusals, proofs=(("apiKey",),),
+        ),
+        Operation(
+            "POST", "/v1/me/key/scopes", routes.ask_for_scopes, wire.ScopesAsked,
+            "Ask for scopes that the API key lacks", description=texts.ASK,
+            refusals=(*with_body, ErrorCode.OWNER_ONLY),
+            proofs=(("apiKey",),), body=wire.AskedScopes,
         ),
     ]
     # fmt: on

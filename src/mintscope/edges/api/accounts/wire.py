@@ -1,6 +1,6 @@
 """The bodies of the account endpoints, field for field as in the specification."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -12,6 +12,7 @@ from mintscope.core.accounts.application import (
     UserType,
 )
 from mintscope.core.accounts.email_address import EMAIL_LENGTH_MAX
+from mintscope.core.accounts.keys.own_key import WHY_LENGTH_MAX
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.secrets import CODE_DIGITS
 from mintscope.edges.api.wire import Wire
@@ -159,3 +160,61 @@ class Me(Wire, kw_only=True):
     last_used_at: Annotated[
         int | None, about("When it was last used, Unix seconds; null: never.", 1_763_463_600)
     ]
+    scopes_asked_for: Annotated[
+        list[Scope] | msgspec.UnsetType,
+        about("Scopes that an administrator is yet to decide about.", ["trade:write"]),
+    ] = msgspec.UNSET
+
+
+class KeyRotation(Wire, forbid_unknown_fields=True):
+    """How a key is rotated."""
+
+    overlap: Annotated[
+        Literal["1h", "24h", "7d"],
+        about("How long the key that is sent stays good beside the new one.", "1h"),
+    ] = "1h"
+
+
+class RotatedKeyAnswer(Wire, kw_only=True):
+    """The key that another was rotated into, which is shown once."""
+
+    api_key: Annotated[str, about("The new key, shown once.", EXAMPLE_KEY)]
+    key_id: Annotated[int, about("The number of the new key.", 4)]
+    key_hint: KeyHint
+    scopes: Scopes
+    expires_at: Annotated[
+        int | None,
+        about("When it ends, Unix seconds, as the one before it would; null: never.", None),
+    ]
+    before_ends_at: Annotated[
+        int, about("When the key that was sent ends, Unix seconds.", 1_763_463_600)
+    ]
+
+
+class RevokedKey(Wire):
+    """The key that has ended."""
+
+    key_id: Annotated[int, about("The number of the key.", 3)]
+
+
+class AskedScopes(Wire, forbid_unknown_fields=True, kw_only=True):
+    """What a key asks for."""
+
+    scopes: Annotated[list[Scope], about("The scopes that the key shall have.", ["trade:write"])]
+    motivation: Annotated[
+        str,
+        msgspec.Meta(
+            max_length=WHY_LENGTH_MAX,
+            description="What for, for the administrator who reviews it.",
+            examples=["To buy credits when they run low."],
+        ),
+    ] = ""
+
+
+class ScopesAsked(Wire, kw_only=True):
+    """What is asked for, and what comes next."""
+
+    scopes_asked_for: Annotated[
+        list[Scope], about("Those of them that the key lacks.", ["trade:write"])
+    ]
+    message: Text

@@ -91,10 +91,15 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
         info = info | {"queryParams": asked}
     kept = ("type", "method", "bodyType")  # the rest is in the schema of the body
     properties = {name: schema["properties"][name] for name in kept if name in info}
-    shown = {"type": "object", "properties": properties, "required": list(properties)}
+    # Directories take a route whose header has no schema of these for one that cannot be called.
+    properties["body" if "body" in info else "queryParams"] = {}
+    shown = {"properties": properties}  # what the body says too is left out: headers are short
     bazaar = whole.bazaar | {
         "info": {"input": info},
-        "schema": {"type": "object", "properties": {"input": shown}, "required": ["input"]},
+        "schema": {
+            "type": "object",
+            "properties": {"input": shown, "output": {"properties": {"example": {}}}},
+        },
     }
     return msgspec.structs.replace(whole, description=summary.partition(";")[0], bazaar=bazaar)
 

@@ -1,4 +1,4 @@
-"""/llms.txt and /skill.md: from nothing to the first RSI, and every route in a line."""
+"""/skill.md: from nothing to the first RSI, and every route in a line."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -182,7 +182,7 @@ def write_guide(
     paths: Collection[str],
     clients: tuple[str, str],
 ) -> bytes:
-    """Return /llms.txt.
+    """Return what /skill.md says: all of it.
 
     paths     of all that is served, descriptions included
     clients   where the wheel and the npm package of the clients are
@@ -278,7 +278,7 @@ def _links(identity: Identity, paths: Collection[str]) -> str:
             ("/openapi.json", "OpenAPI 3.1: every field, code and header"),
             ("/.well-known/x402", "What is sold by x402, as JSON"),
             ("/.well-known/api-catalog", "The catalogue of this API, RFC 9727"),
-            ("/skill.md", "This page as a skill for agents"),
+            ("/llms.txt", "The index of all documents"),
             ("/.well-known/security.txt", "Whom to tell of a vulnerability"),
         )
         if path in paths

@@ -13,7 +13,7 @@ from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.openapi import describe
 from mintscope.edges.api.description.operation import Operation
-from mintscope.edges.api.discovery import cards, guide, well_known
+from mintscope.edges.api.discovery import cards, guide, index, well_known
 from mintscope.edges.api.discovery.cards import AI_CATALOG, SERVER_CARD, SKILLS
 from mintscope.edges.api.discovery.downloads.tarball import tarball_name, write_tarball
 from mintscope.edges.api.discovery.downloads.typescript import write_types
@@ -106,7 +106,7 @@ class Surfaces:
         surfaces = {
             OPENAPI: Surface(JSON, lambda: msgspec.json.encode(describe(operations, identity))),
             LLMS: Surface(
-                MARKDOWN, lambda: guide.write_guide(operations, identity, paths, CLIENTS)
+                MARKDOWN, lambda: index.write_index(operations, identity, paths, CLIENTS)
             ),
             SKILL: Surface(MARKDOWN, self._skill),
             X402: Surface(

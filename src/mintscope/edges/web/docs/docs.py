@@ -13,9 +13,10 @@ from mintscope.edges.web.docs.definitions import DEFINITIONS
 from mintscope.edges.web.docs.guides import GUIDES, REPORT, facts_of
 from mintscope.edges.web.docs.programs import ExampleProgram, programs_of
 from mintscope.edges.web.docs.reference import DescribedEndpoint, Reference
-from mintscope.edges.web.pages.page import Page, PageResponse, PlainText
-from mintscope.edges.web.routes import PageRequest, PageRoute, get
+from mintscope.edges.web.pages.page import Markdown, Page, PageResponse, PlainText
+from mintscope.edges.web.routes import PageHandler, PageRequest, PageRoute, get
 
+MARKDOWN: Final = ".md"
 # What is tried on the page: what only reads, and what is undone as easily.
 TRIED_AREAS: Final = ("Market data", "Watchlists", "Service")
 
@@ -37,13 +38,27 @@ class DocsPages:
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        yield get("/docs", self.show)
         yield get("/docs/guides/{guide}", self.show_guide)
         yield get("/docs/api/{endpoint}", self.show_endpoint)
-        yield get("/docs/indicators", self.show_indicators)
-        yield get("/docs/errors", self.show_errors)
-        yield get("/docs/changelog", self.show_changelog)
+        for path, show in (
+            ("/docs", self.show),
+            ("/docs/indicators", self.show_indicators),
+            ("/docs/errors", self.show_errors),
+            ("/docs/changelog", self.show_changelog),
+        ):
+            yield get(path, show)
+            yield get(path + MARKDOWN, self._as_markdown(show))
         yield get("/docs/words.json", self.get_words)
+
+    def _as_markdown(self, show: PageHandler) -> PageHandler:
+        """Return the handler that returns the page of *show* as Markdown."""
+
+        async def show_text(request: PageRequest) -> PageResponse:
+            page = await show(request)
+            assert isinstance(page, Page)
+            return Markdown(page, self._origin)
+
+        return show_text
 
     async def show(self, _request: PageRequest) -> PageResponse:
         """Show what there is."""
@@ -52,23 +67,25 @@ class DocsPages:
         return self._page("index", here="", programs_shown=programs, answer_short=REPORT)
 
     async def show_guide(self, request: PageRequest) -> PageResponse:
-        """Show a guide.  Raises NotFound."""
-        slug = request.path_params["guide"]
+        """Show a guide, or its Markdown.  Raises NotFound."""
+        slug = request.path_params["guide"].removesuffix(MARKDOWN)
         guide = next((each for each in GUIDES if each.slug == slug), None)
         if guide is None:
             raise NotFound
         first = self._programs_of(self._reference.endpoints["get-token"])
         facts = facts_of(guide, self._origin)
         here = f"/guides/{slug}"
-        return self._page(here[1:], here=here, guide=guide, programs_shown=first, **facts)
+        page = self._page(here[1:], here=here, guide=guide, programs_shown=first, **facts)
+        return self._in_form(page, request.path_params["guide"])
 
     async def show_endpoint(self, request: PageRequest) -> PageResponse:
-        """Show an endpoint.  Raises NotFound."""
-        endpoint = self._reference.endpoints.get(request.path_params["endpoint"])
+        """Show an endpoint, or its Markdown.  Raises NotFound."""
+        slug = request.path_params["endpoint"]
+        endpoint = self._reference.endpoints.get(slug.removesuffix(MARKDOWN))
         if endpoint is None:
             raise NotFound
         area = next(each for each in self._reference.areas if endpoint in each.endpoints)
-        return self._page(
+        page = self._page(
             "endpoint",
             here=f"/api/{endpoint.slug}",
             endpoint=endpoint,
@@ -76,6 +93,10 @@ class DocsPages:
             programs_shown=self._programs_of(endpoint),
             may_be_tried=endpoint.method == "GET" or area.name in TRIED_AREAS,
         )
+        return self._in_form(page, slug)
+
+    def _in_form(self, page: Page, slug: str) -> PageResponse:
+        return Markdown(page, self._origin) if slug.endswith(MARKDOWN) else page
 
     async def show_indicators(self, _request: PageRequest) -> PageResponse:
         """Show what each number means."""

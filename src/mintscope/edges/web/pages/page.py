@@ -100,6 +100,14 @@ class PlainText:
 
 
 @dataclass(frozen=True, slots=True)
+class Markdown:
+    """The article of *page* as Markdown; its links begin with *origin*."""
+
+    page: Page
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class TextFile:
     """A text that browsers save as *name*; *media_type* without a charset: it is UTF-8."""
 
@@ -128,7 +136,7 @@ class Pushed:
     push: Callable[[Outlet, Macros], Awaitable[None]]
 
 
-WholeResponse = Page | Redirect | PlainText | TextFile | NoContent
+WholeResponse = Page | Redirect | PlainText | Markdown | TextFile | NoContent
 PageResponse = WholeResponse | Pushed
 
 

@@ -22,10 +22,12 @@ from mintscope.edges.server.streams.outlet import Outlet
 from mintscope.edges.web.figures.numbers import dollars, percent, price, short_price
 from mintscope.edges.web.figures.sparkline import sparkline
 from mintscope.edges.web.pages.highlight import highlight
+from mintscope.edges.web.pages.markdown import markdown_of
 from mintscope.edges.web.pages.page import (
     COOKIE,
     END_SESSION,
     NOTICES,
+    Markdown,
     NoContent,
     Page,
     PlainText,
@@ -46,6 +48,7 @@ from mintscope.edges.web.pages.words import (
 )
 
 HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
+MARKDOWN: Final[Header] = (b"content-type", b"text/markdown; charset=utf-8")
 EVENTS: Final[tuple[Header, ...]] = (
     (b"content-type", CONTENT_TYPE),
     (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
@@ -150,6 +153,9 @@ class PageWriter:
                 response = Response(page.status or wrong, body, (HTML,))
                 if is_htmx and response.status >= HTTPStatus.BAD_REQUEST:
                     headers += WHOLE_MAIN
+            case Markdown():
+                text = markdown_of(self._render(page.page, context), page.origin)
+                response = Response(HTTPStatus.OK, text.encode(), (MARKDOWN,))
             case PlainText():
                 response = Response(HTTPStatus.OK, page.text.encode(), (PLAIN,))
             case TextFile():

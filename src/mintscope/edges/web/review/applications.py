@@ -7,7 +7,6 @@ from typing import Final, Literal, get_args
 from mintscope.base.errors import BadRequest, NotFound
 from mintscope.core.accounts.application import (
     NOTE_LENGTH_MAX,
-    UNDECIDED,
     Application,
     ApplicationState,
     SignupId,
@@ -182,7 +181,7 @@ def _page(
         "states": STATE_NAMES,
         "granted": in_order(application.scopes | READ_SCOPES) if is_admitted else [],
         "decided_by": decided_by,
-        "is_undecided": application.state in UNDECIDED,
+        "is_undecided": application.is_undecided,
         "is_fresh": request.signed_in.is_fresh(request.now),
         "areas": AREAS,
         "ticked": frozenset(request.form.texts("scope")) if errors else asked,

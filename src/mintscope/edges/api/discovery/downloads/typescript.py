@@ -51,7 +51,14 @@ def _operation(operation: Mapping[str, Any]) -> str:
         f"{status}: {{ content: {_content(answer)} }};"
         for status, answer in operation["responses"].items()
     ]
-    return f"{{ parameters: {{ {query} }}; responses: {{ {' '.join(answers)} }} }}"
+    sent = _sent(operation.get("requestBody"))
+    return f"{{ parameters: {{ {query} }};{sent} responses: {{ {' '.join(answers)} }} }}"
+
+
+def _sent(body: Mapping[str, Any] | None) -> str:
+    if body is None:
+        return ""
+    return f" requestBody{'' if body.get('required') else '?'}: {{ content: {_content(body)} }};"
 
 
 def _content(answer: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """ApplicationRows."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
@@ -32,6 +33,11 @@ HOLDS: Final = (
     )
     + ")"
 )
+# An issued key that asks for scopes waits beside the applications.
+WAITS: Final = "(state = ? OR asked_at IS NOT NULL)"
+COUNTS: Final = """
+SELECT state, asked_at IS NOT NULL, count(*) FROM application GROUP BY state, asked_at IS NOT NULL
+"""
 
 
 class SqlApplicationRows(Table[SignupId, KeptApplication]):
@@ -69,14 +75,21 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
             order = f"{held}id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
             found = self._all(order, *sought, after, limit)
         else:
-            in_state = f"{held}state = ? AND id > coalesce(?, 0) ORDER BY id LIMIT ?"
+            waits = state is ApplicationState.AWAITING_APPROVAL
+            is_in = WAITS if waits else "(state = ? AND asked_at IS NULL)"
+            in_state = f"{held}{is_in} AND id > coalesce(?, 0) ORDER BY id LIMIT ?"
             found = self._all(in_state, *sought, state, after, limit)
         return [kept.application for kept in found]
 
     def counts(self) -> Mapping[ApplicationState, int]:
-        """Return how many applications each state has; states without any are left out."""
-        rows = self._db.execute("SELECT state, count(*) FROM application GROUP BY state")
-        return {ApplicationState(state): count for state, count in rows}
+        """Return how many applications each state has; states without any are left out.
+
+        One whose key asks for scopes counts as one that awaits approval, as `page` has it.
+        """
+        counts: Counter[ApplicationState] = Counter()
+        for state, asks, count in self._db.execute(COUNTS):
+            counts[ApplicationState.AWAITING_APPROVAL if asks else ApplicationState(state)] += count
+        return counts
 
 
 def _pattern(text: str) -> str:

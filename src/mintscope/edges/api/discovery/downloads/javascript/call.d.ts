@@ -1,10 +1,11 @@
-/** Fields of a query; those without a value are not sent. */
-export type Query = Readonly<Record<string, string | number | boolean | undefined>>;
+/** Fields of a query; those without a value are not sent, a Date is in Unix seconds. */
+export type Query = Readonly<Record<string, string | number | boolean | Date | undefined>>;
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** One request as data. */
 export interface Call<Data> {
     /** Of the endpoint; calls of one name share a rate limit. */
     readonly name: string;
-    readonly method: "GET" | "POST";
+    readonly method: Method;
     readonly path: string;
     readonly query?: Query;
     readonly body?: unknown;
@@ -14,6 +15,10 @@ export interface Call<Data> {
     readonly creditsOf?: (data: Data) => number;
     /** It is paid for by a wallet, whatever credential there is. */
     readonly isPurchase?: boolean;
+    /** A lost answer is given again for its Idempotency-Key. */
+    readonly takesKey?: boolean;
+    /** False: the answer is the whole body, not `data` of it. */
+    readonly isEnveloped?: boolean;
 }
 /** What a call brought. */
 export interface Answer<Data> {
@@ -26,4 +31,7 @@ export interface Answer<Data> {
     /** "live"; "idle": the data is live, and the token does not trade; "degraded": the data is old. */
     readonly dataStatus: string | null;
     readonly requestId: string | null;
+    /** Of HTTP. */
+    readonly status: number;
+    readonly headers: Headers;
 }

@@ -1,3 +1,4 @@
+import { AccountCalls } from "./account.ts";
 import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call } from "./call.ts";
 import { PagedLines } from "./pages.ts";
@@ -7,13 +8,15 @@ import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, C
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
  */
-export declare class Client {
+export declare class Client extends AccountCalls {
     #private;
     constructor(url: string, options?: ClientOptions);
     /** What may be spent, in credits, and what was. */
     get budget(): CreditBudget;
     /** Send any call; return all that its answer says. */
     send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
+    /** The same calls; each returns all that its answer says: status and headers beside the data. */
+    get withRawResponse(): RawResponses;
     /** Price, indicators and pressure of a mint: one credit. */
     token(mint: string, options?: ReportOptions): Promise<Report>;
     /** The same report for free, ten times a day and client address by default. */
@@ -46,3 +49,12 @@ export declare class Client {
     /** Buy a bundle of credits, onto the credential if there is one. `key`: of a PendingError. */
     buyCredits(credits: number, key?: string): Promise<CreditPurchase>;
 }
+type Named = Exclude<keyof Client, "withRawResponse" | "balance" | "buyCredits" | "send" | "data">;
+type OneCall = {
+    [Name in Named]: Client[Name] extends (...given: never[]) => Promise<unknown> ? Name : never;
+}[Named];
+/** `Client.withRawResponse`: each call returns its `Answer`; paged ones and streams have none. */
+export type RawResponses = {
+    readonly [Name in OneCall]: (...given: Parameters<Client[Name]>) => Promise<Answer<Awaited<ReturnType<Client[Name]>>>>;
+};
+export {};

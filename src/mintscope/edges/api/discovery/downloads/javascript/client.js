@@ -1,16 +1,22 @@
+import { AccountCalls } from "./account.js";
+import { known } from "./known.js";
 import { PagedLines } from "./pages.js";
 import { stream } from "./stream.js";
 import { Transport } from "./transport.js";
 /** What a page holds at most; it costs the same however long it is. */
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
+const OF_REPORT = ["candles", "partial"];
+const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
+const OF_TOKENS = ["query", "sort", "order", "limit"];
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
  */
-export class Client {
+export class Client extends AccountCalls {
     #transport;
     constructor(url, options = {}) {
+        super();
         this.#transport = new Transport(url, options);
     }
     /** What may be spent, in credits, and what was. */
@@ -21,19 +27,29 @@ export class Client {
     send(call, key) {
         return this.#transport.send(call, key);
     }
+    /** The same calls; each returns all that its answer says: status and headers beside the data. */
+    get withRawResponse() {
+        const raw = Object.create(this, {
+            data: { value: (call) => this.send(call) },
+        });
+        return raw;
+    }
     /** Price, indicators and pressure of a mint: one credit. */
     async token(mint, options = {}) {
+        known(options, OF_REPORT);
         const path = `/v1/token/${segment(mint)}`;
-        return await this.#data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
+        return await this.data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
     }
     /** The same report for free, ten times a day and client address by default. */
     async trial(mint, options = {}) {
+        known(options, OF_REPORT);
         const path = `/v1/trial/${segment(mint)}`;
-        return await this.#data({ name: "trial", method: "GET", path, query: options, creditsMax: 0 });
+        return await this.data({ name: "trial", method: "GET", path, query: options, creditsMax: 0 });
     }
     /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
     async batch(mints, options = {}) {
-        return await this.#data({
+        known(options, OF_REPORT);
+        return await this.data({
             name: "batch",
             method: "POST",
             path: "/v1/tokens/batch",
@@ -44,10 +60,12 @@ export class Client {
     }
     /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
     candles(mint, tf, within = {}) {
+        known(within, OF_CANDLES);
         return this.#series("candles", mint, { limit: LINES_MAX, ...within, tf }, (page) => page.candles);
     }
     /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
     indicators(mint, tf, within = {}) {
+        known(within, [...OF_CANDLES, "names"]);
         const { names, ...rest } = within;
         const query = { limit: LINES_MAX, ...rest, names: names?.join(","), tf };
         return this.#series("indicators", mint, query, (page) => page.points);
@@ -58,13 +76,14 @@ export class Client {
     }
     /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
     tokens(asked = {}) {
+        known(asked, OF_TOKENS);
         const call = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
         return this.#paged(call, asked, (page) => page.tokens);
     }
     /** What the chain says of a mint: free. */
     async metadata(mint) {
         const path = `/v1/token/${segment(mint)}/metadata`;
-        return await this.#data({ name: "metadata", method: "GET", path, creditsMax: 0 });
+        return await this.data({ name: "metadata", method: "GET", path, creditsMax: 0 });
     }
     /**
      * The report of each mint as it changes: a credit a mint and started minute. A connection that is
@@ -75,7 +94,7 @@ export class Client {
     }
     /** The bundles for sale, and their prices now: free. */
     async bundles() {
-        return await this.#data({ name: "bundles", method: "GET", path: "/v1/credits/bundles", creditsMax: 0 });
+        return await this.data({ name: "bundles", method: "GET", path: "/v1/credits/bundles", creditsMax: 0 });
     }
     /** The credits left on the credential: free. */
     async balance() {
@@ -85,11 +104,11 @@ export class Client {
             path: "/v1/credits/balance",
             creditsMax: 0,
         };
-        return (await this.#data(call)).balance;
+        return (await this.data(call)).balance;
     }
     /** Where the credits of the credential came from and went: free. */
     async history() {
-        return await this.#data({ name: "history", method: "GET", path: "/v1/credits/history", creditsMax: 0 });
+        return await this.data({ name: "history", method: "GET", path: "/v1/credits/history", creditsMax: 0 });
     }
     /** Buy a bundle of credits, onto the credential if there is one. `key`: of a PendingError. */
     async buyCredits(credits, key) {
@@ -116,9 +135,6 @@ export class Client {
     }
     #paged(call, query, lines) {
         return new PagedLines((each) => this.send(each), (cursor) => ({ ...call, query: { ...query, cursor } }), lines);
-    }
-    async #data(call) {
-        return (await this.send(call)).data;
     }
 }
 function segment(text) {

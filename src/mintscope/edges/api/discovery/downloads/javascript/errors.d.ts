@@ -43,6 +43,57 @@ export declare class TooManyRequestsError extends RefusedError {
 /** 5xx: try again later. */
 export declare class NotNowError extends RefusedError {
 }
+/** INVALID_TOKEN_ADDRESS: the mint is not base58 of 32 bytes. */
+export declare class InvalidTokenAddressError extends WrongCallError {
+}
+/** INVALID_BUNDLE: no bundle of this size is for sale. */
+export declare class InvalidBundleError extends WrongCallError {
+}
+/** INVALID_PAYMENT: the payment header cannot be read. */
+export declare class InvalidPaymentError extends WrongCallError {
+}
+/** MISSING_TOKEN: this call needs a credential. */
+export declare class MissingCredentialError extends CredentialRefusedError {
+}
+/** INVALID_TOKEN: the credential was rotated or revoked, or never existed. */
+export declare class UnknownCredentialError extends CredentialRefusedError {
+}
+/** INSUFFICIENT_SCOPE: the API key is good, but not for this. */
+export declare class MissingScopeError extends CredentialRefusedError {
+}
+/** PAYMENT_REQUIRED: neither a credential nor a payment was sent. */
+export declare class PaymentRequiredError extends UnpaidError {
+}
+/** INSUFFICIENT_CREDITS: the credential is good and holds too few credits. */
+export declare class NoCreditsError extends UnpaidError {
+}
+/** KEY_CAP_REACHED: the API key has spent what its owner lets it spend in this month. */
+export declare class KeyCapError extends UnpaidError {
+}
+/** PAYMENT_FAILED: the payment is refused, or failed on chain. */
+export declare class PaymentRefusedError extends UnpaidError {
+}
+/** TOKEN_NOT_FOUND: the service does not follow this mint. */
+export declare class NotTrackedError extends NothingThereError {
+}
+/** INSUFFICIENT_DATA: the mint has too few trades yet. */
+export declare class TooLittleDataError extends NothingThereError {
+}
+/** PAYMENT_ALREADY_USED: the payment or its key belongs to an earlier call. */
+export declare class PaymentUsedError extends ConflictError {
+}
+/** DATA_STALE: the newest data is too old to be sold. */
+export declare class StaleDataError extends NotNowError {
+}
+/** PRICE_UNAVAILABLE: the payment token has no price now; credits go on. */
+export declare class NoPriceError extends NotNowError {
+}
+/** PAYMENT_PENDING: it is not known yet whether a payment arrives: do not pay again. */
+export declare class OutcomeUnknownError extends NotNowError {
+}
+/** PAYMENT_UNAVAILABLE: the service can take no payment now; credits go on. */
+export declare class NoPaymentsError extends NotNowError {
+}
 /** No answer came; a credit may have gone where `mayBeCharged`. */
 export declare class UnreachableError extends ClientError {
     readonly mayBeCharged: boolean;
@@ -64,5 +115,5 @@ export declare class PendingError extends ClientError {
     readonly key: string;
     constructor(key: string);
 }
-/** Return the exception that tells `refusal`. */
+/** Return the exception that tells `refusal`: that of its code; of its status if the code is new. */
 export declare function refused(refusal: Refusal): RefusedError;

@@ -1,6 +1,7 @@
+export { AccountCalls } from "./account.ts";
 export { CreditBudget } from "./budget.ts";
-export type { Answer, Call } from "./call.ts";
-export { Client } from "./client.ts";
+export type { Answer, Call, Method } from "./call.ts";
+export { Client, type RawResponses } from "./client.ts";
 export * from "./errors.ts";
 export { type Page, PagedLines } from "./pages.ts";
 export { type Demand, type Offer, Payer, type Pin, type Signer } from "./payment.ts";

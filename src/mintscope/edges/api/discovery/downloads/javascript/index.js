@@ -1,3 +1,4 @@
+export { AccountCalls } from "./account.js";
 export { CreditBudget } from "./budget.js";
 export { Client } from "./client.js";
 export * from "./errors.js";

@@ -11,6 +11,10 @@ export interface ClientOptions {
     budget?: CreditBudget;
     /** How long a call waits and tries again, in all, before it throws what went wrong. */
     patienceMs?: number;
+    /** How long one answer may take; one that a wallet pays for 90 s at least. */
+    timeoutMs?: number;
+    /** How often a call is sent again; by default as often as the patience allows. */
+    retriesMax?: number;
     /** For tests and proxies. */
     fetch?: typeof fetch;
 }
@@ -36,6 +40,6 @@ export declare class Attempt {
     payment: string | null;
     constructor(key: string, payer: Payer | undefined, nowMs: number);
     /** Return how long to wait before the next sending, or throw `failure`. */
-    waitMs(failure: ClientError, patienceMs: number): number;
+    waitMs(failure: ClientError, patienceMs: number, retriesMax?: number): number;
 }
 export declare function sleep(ms: number): Promise<void>;

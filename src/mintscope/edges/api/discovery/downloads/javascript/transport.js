@@ -19,6 +19,8 @@ export class Transport {
     #credential;
     #payer;
     patienceMs;
+    #timeoutMs;
+    #retriesMax;
     #fetch;
     #pacing = new Pacing();
     constructor(url, options) {
@@ -30,6 +32,8 @@ export class Transport {
         this.#payer = options.payer;
         this.budget = options.budget ?? new CreditBudget();
         this.patienceMs = options.patienceMs ?? PATIENCE_MS;
+        this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+        this.#retriesMax = options.retriesMax ?? Infinity;
         this.#fetch = options.fetch ?? fetch.bind(globalThis);
     }
     /** Send `call`; every request of it carries the same Idempotency-Key. */
@@ -43,7 +47,7 @@ export class Transport {
             catch (failure) {
                 if (!(failure instanceof ClientError))
                     throw failure;
-                await sleep(attempt.waitMs(failure, this.patienceMs));
+                await sleep(attempt.waitMs(failure, this.patienceMs, this.#retriesMax));
             }
         }
     }
@@ -80,6 +84,8 @@ export class Transport {
                 dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
                 dataStatus: response.headers.get("X-Data-Status"),
                 requestId: response.headers.get("X-Request-Id"),
+                status: response.status,
+                headers: response.headers,
             };
         }
         catch (failure) {
@@ -95,11 +101,11 @@ export class Transport {
         const url = new URL(call.path, this.#origin);
         for (const [name, value] of Object.entries(call.query ?? {})) {
             if (value !== undefined)
-                url.searchParams.set(name, String(value));
+                url.searchParams.set(name, queried(value));
         }
         const headers = new Headers({ Accept: "application/json", ...options.headers });
         const isPaid = call.creditsMax > 0 || call.isPurchase === true;
-        if (isPaid && attempt.key !== "")
+        if ((isPaid || call.takesKey === true) && attempt.key !== "")
             headers.set("Idempotency-Key", attempt.key);
         if (this.#credential !== undefined)
             headers.set("Authorization", `Bearer ${this.#credential}`);
@@ -107,7 +113,8 @@ export class Transport {
             headers.set("PAYMENT-SIGNATURE", attempt.payment);
         if (call.body !== undefined)
             headers.set("Content-Type", "application/json");
-        const timeoutMs = attempt.payer === undefined ? TIMEOUT_MS : PAID_TIMEOUT_MS;
+        const isByWallet = attempt.payer !== undefined;
+        const timeoutMs = isByWallet ? Math.max(this.#timeoutMs, PAID_TIMEOUT_MS) : this.#timeoutMs;
         try {
             return await this.#fetch(url, {
                 method: call.method,
@@ -138,13 +145,15 @@ export class Attempt {
         this.#sinceMs = nowMs;
     }
     /** Return how long to wait before the next sending, or throw `failure`. */
-    waitMs(failure, patienceMs) {
+    waitMs(failure, patienceMs, retriesMax = Infinity) {
         const isHeld = this.payment !== null;
         if (!mayChange(failure, isHeld)) {
             if (failure instanceof RefusedError && isHeld)
                 failure.key = this.key;
             throw failure;
         }
+        if (!isHeld && this.#repetitions >= retriesMax)
+            throw failure;
         const asked = failure instanceof RefusedError ? failure.retryAfterMs : null;
         const own = backoffMs(this.#repetitions++);
         const wait = Math.max(asked ?? 0, isHeld ? (asked ?? PAYMENT_RETRY_MS) : own);
@@ -166,6 +175,8 @@ async function dataOf(call, response) {
         const text = await response.text();
         if (text.length <= ANSWER_CHARACTERS_MAX) {
             const body = JSON.parse(text);
+            if (call.isEnveloped === false)
+                return body;
             if (body.data !== undefined)
                 return body.data;
         }
@@ -184,7 +195,9 @@ async function dataOf(call, response) {
 async function refusal(response) {
     let error = {};
     try {
-        error = (await response.json()).error ?? {};
+        const body = (await response.json());
+        // An exchange has its code in a header, its words in a list.
+        error = body.error ?? { code: response.headers.get("X-Error-Code"), message: body.messages?.[0]?.message };
     }
     catch {
         // a proxy's page
@@ -196,6 +209,10 @@ async function refusal(response) {
         requestId: response.headers.get("X-Request-Id"),
         retryAfterMs: retryAfterMs(response.headers, Date.now()),
     });
+}
+/** Return a value as it stands in a query. */
+function queried(value) {
+    return value instanceof Date ? String(Math.floor(value.getTime() / 1000)) : String(value);
 }
 export function sleep(ms) {
     return ms > 0 ? new Promise((resolve) => setTimeout(resolve, ms)) : Promise.resolve();

@@ -1,0 +1,250 @@
+import type { Answer, Call, Method } from "./call.ts";
+import { known } from "./known.ts";
+import { PagedLines } from "./pages.ts";
+import type {
+  AccountHoldings,
+  ApplicationStanding,
+  CappedKey,
+  ConfirmedEmail,
+  CreditDeposit,
+  CreditWithdrawal,
+  ExchangedKey,
+  FilledWatchlist,
+  KeyOwner,
+  LinkedWallets,
+  MadeSignal,
+  NewSignal,
+  Overlap,
+  PaymentsPage,
+  RevokedKey,
+  RotatedCredits,
+  RotatedKey,
+  Scope,
+  ScopesAsked,
+  SignalChanges,
+  SignalEvent,
+  SignalEventsPage,
+  SignalRule,
+  SignalRules,
+  SignedUp,
+  Signup,
+  WalletChallenge,
+  WalletPayment,
+  WatchlistLines,
+} from "./types.ts";
+
+const PAGE_MAX = 100;
+const OF_SIGNUP = ["email", "motivation", "userType", "scopes", "telegram", "twitter"];
+const OF_SIGNAL = [
+  "name", "mint", "field", "kind", "level", "margin", "percent", "windowS", "candles",
+  "leastConfidence", "webhookUrl", "email", "isActive",
+];
+
+/** What an API key does, and how an agent comes to one. All of it is free. */
+export abstract class AccountCalls {
+  abstract send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
+
+  /** Send a call; return the data of its answer. */
+  async data<Data>(call: Call<Data>): Promise<Data> {
+    return (await this.send(call)).data;
+  }
+
+  /** Apply for an API key; `scopes`: what it shall do beside reading. */
+  async signUp(application: Signup): Promise<SignedUp> {
+    known(application, OF_SIGNUP);
+    return await this.data(open("public/beta-signup", application, true));
+  }
+
+  /** Confirm the mailbox of an application with the code that was sent there. */
+  async confirmEmail(email: string, applicationSecret: string, code: string): Promise<ConfirmedEmail> {
+    return await this.data(open("auth/confirm-email", { email, applicationSecret, code }));
+  }
+
+  /** How far an application is. */
+  async applicationStatus(email: string, applicationSecret: string): Promise<ApplicationStanding> {
+    return await this.data(open("auth/application-status", { email, applicationSecret }));
+  }
+
+  /** Exchange the secret of an approved application for its API key, once. */
+  async exchangeSecret(email: string, applicationSecret: string): Promise<ExchangedKey> {
+    return await this.data(open("auth/exchange-secret", { email, applicationSecret }, true));
+  }
+
+  /** Whose the API key is, and what it allows. */
+  async me(): Promise<KeyOwner> {
+    return await this.data(free("GET", "/v1/me"));
+  }
+
+  /** Another key like this one, which ends after `overlap`. */
+  async rotateKey(overlap: Overlap = "1h"): Promise<RotatedKey> {
+    return await this.data(free("POST", "/v1/me/key/rotate", { overlap }, true));
+  }
+
+  /** End the key of this client at once. */
+  async revokeKey(): Promise<RevokedKey> {
+    return await this.data(free("DELETE", "/v1/me/key"));
+  }
+
+  /** Ask the administrators for scopes that the key lacks. */
+  async askForScopes(scopes: readonly Scope[], motivation = ""): Promise<ScopesAsked> {
+    return await this.data(free("POST", "/v1/me/key/scopes", { scopes, motivation }));
+  }
+
+  /** Credits of the account, and what each key spends of them. */
+  async account(): Promise<AccountHoldings> {
+    return await this.data(free("GET", "/v1/account"));
+  }
+
+  /** Lower what a key may spend in a calendar month. */
+  async capKey(keyId: number, monthCreditsMax: number): Promise<CappedKey> {
+    return await this.data(free("PATCH", `/v1/account/keys/${keyId}`, { monthCreditsMax }));
+  }
+
+  /** Move credits of a credit token into the account; all of them unless `credits` says how many. */
+  async deposit(creditToken: string, credits?: number): Promise<CreditDeposit> {
+    return await this.data(free("POST", "/v1/account/credits/deposit", { creditToken, credits }, true));
+  }
+
+  /** Move credits of the account to a new credit token; all unless `credits` says how many. */
+  async withdraw(credits?: number): Promise<CreditWithdrawal> {
+    return await this.data(free("POST", "/v1/account/credits/withdraw", { credits }, true));
+  }
+
+  /** Move all credits of the credit token to a new one. */
+  async rotateCredits(): Promise<RotatedCredits> {
+    return await this.data(free("POST", "/v1/credits/rotate", undefined, true));
+  }
+
+  /** The text by whose signature a wallet claims what its payment bought. */
+  async claimChallenge(purchase: string, wallet: string): Promise<WalletChallenge> {
+    return await this.data(free("POST", "/v1/credits/rotate/challenge", { purchase, wallet }));
+  }
+
+  /** Move what a payment bought to a new credit token, by the wallet's signature in base58. */
+  async claimCredits(
+    purchase: string,
+    wallet: string,
+    challenge: string,
+    signature: string,
+  ): Promise<RotatedCredits> {
+    const proof = { purchase, wallet, challenge, signature };
+    return await this.data(free("POST", "/v1/credits/rotate", proof, true));
+  }
+
+  /** The wallets of the account. */
+  async wallets(): Promise<LinkedWallets> {
+    return await this.data(free("GET", "/v1/account/wallets"));
+  }
+
+  /** The text by whose signature a wallet is linked. */
+  async walletChallenge(wallet: string): Promise<WalletChallenge> {
+    return await this.data(free("POST", "/v1/account/wallets/challenge", { wallet }));
+  }
+
+  /** Link a wallet, by its signature of a challenge in base58. */
+  async linkWallet(wallet: string, challenge: string, signature: string): Promise<LinkedWallets> {
+    return await this.data(free("POST", "/v1/account/wallets", { wallet, challenge, signature }));
+  }
+
+  /** Unlink a wallet. */
+  async unlinkWallet(wallet: string): Promise<LinkedWallets> {
+    return await this.data(free("DELETE", `/v1/account/wallets/${segment(wallet)}`));
+  }
+
+  /** Payments of the linked wallets, the newest first. */
+  payments(): PagedLines<PaymentsPage, WalletPayment> {
+    return new PagedLines<PaymentsPage, WalletPayment>(
+      (call) => this.send(call),
+      (cursor) => ({ ...free("GET", "/v1/account/payments"), query: { limit: PAGE_MAX, cursor } }),
+      (page) => page.payments,
+    );
+  }
+
+  /** The watchlists of the account, without their mints. */
+  async watchlists(): Promise<WatchlistLines> {
+    return await this.data(free("GET", "/v1/groups"));
+  }
+
+  async makeWatchlist(name: string): Promise<FilledWatchlist> {
+    return await this.data(free("POST", "/v1/groups", { name }, true));
+  }
+
+  async watchlist(groupId: number): Promise<FilledWatchlist> {
+    return await this.data(free("GET", `/v1/groups/${groupId}`));
+  }
+
+  async renameWatchlist(groupId: number, name: string): Promise<FilledWatchlist> {
+    return await this.data(free("PATCH", `/v1/groups/${groupId}`, { name }));
+  }
+
+  /** Delete a watchlist; return those that are left. */
+  async deleteWatchlist(groupId: number): Promise<WatchlistLines> {
+    return await this.data(free("DELETE", `/v1/groups/${groupId}`));
+  }
+
+  /** Put a mint on a watchlist. */
+  async watch(groupId: number, mint: string): Promise<FilledWatchlist> {
+    return await this.data(free("PUT", `/v1/groups/${groupId}/mints/${segment(mint)}`));
+  }
+
+  /** Take a mint off a watchlist. */
+  async unwatch(groupId: number, mint: string): Promise<FilledWatchlist> {
+    return await this.data(free("DELETE", `/v1/groups/${groupId}/mints/${segment(mint)}`));
+  }
+
+  /** The signals, alert rules, of the account. */
+  async signals(): Promise<SignalRules> {
+    return await this.data(free("GET", "/v1/signals"));
+  }
+
+  async makeSignal(signal: NewSignal): Promise<MadeSignal> {
+    known(signal, OF_SIGNAL);
+    return await this.data(free("POST", "/v1/signals", signal, true));
+  }
+
+  async signal(signalId: number): Promise<SignalRule> {
+    return await this.data(free("GET", `/v1/signals/${signalId}`));
+  }
+
+  async changeSignal(signalId: number, changes: SignalChanges): Promise<SignalRule> {
+    known(changes, OF_SIGNAL);
+    return await this.data(free("PATCH", `/v1/signals/${signalId}`, changes));
+  }
+
+  /** Delete a signal; return those that are left. */
+  async deleteSignal(signalId: number): Promise<SignalRules> {
+    return await this.data(free("DELETE", `/v1/signals/${signalId}`));
+  }
+
+  /** What a signal has fired, the newest first. */
+  signalEvents(signalId: number): PagedLines<SignalEventsPage, SignalEvent> {
+    return new PagedLines<SignalEventsPage, SignalEvent>(
+      (call) => this.send(call),
+      (cursor) => ({ ...free("GET", `/v1/signals/${signalId}/events`), query: { limit: PAGE_MAX, cursor } }),
+      (page) => page.events,
+    );
+  }
+
+  /** Another webhook secret; for 24 hours both sign. */
+  async renewSignalSecret(signalId: number): Promise<MadeSignal> {
+    return await this.data(free("POST", `/v1/signals/${signalId}/secret`));
+  }
+
+  /** Send a test of a signal. */
+  async testSignal(signalId: number): Promise<SignalEvent> {
+    return await this.data(free("POST", `/v1/signals/${signalId}/test`));
+  }
+}
+
+function free<Data>(method: Method, path: string, body?: unknown, takesKey = false): Call<Data> {
+  return { name: `${method} ${path}`, method, path, creditsMax: 0, takesKey, ...(body === undefined ? {} : { body }) };
+}
+
+/** A call under /api: its answers have no envelope. */
+function open<Data>(path: string, body: unknown, takesKey = false): Call<Data> {
+  return { ...free<Data>("POST", `/api/${path}`, body, takesKey), isEnveloped: false };
+}
+
+function segment(text: string): string {
+  return encodeURIComponent(text);
+}

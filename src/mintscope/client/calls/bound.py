@@ -1,0 +1,89 @@
+"""Calls as methods of a client: each is one of `verbs` or `account`, sent, its data returned."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+from mintscope.client.calls.call import Answered, ApiCall
+
+Given = ParamSpec("Given")
+Data = TypeVar("Data")
+
+
+class Sends(Protocol):
+    """A client that waits."""
+
+    def send(self, call: ApiCall[Data]) -> Answered[Data]:
+        """Return the answer to *call*."""
+
+
+class SendsLater(Protocol):
+    """A client for asyncio."""
+
+    async def send(self, call: ApiCall[Data]) -> Answered[Data]:
+        """Return the answer to *call*."""
+
+
+class Method(Generic[Given, Data]):
+    """Makes a method of *call* that returns the data of its answer."""
+
+    def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
+        self._call = call
+        self.__doc__ = call.__doc__
+
+    def __get__(self, client: Sends, _: Any = None) -> Callable[Given, Data]:
+        """Return the method of *client*."""
+
+        def method(*args: Given.args, **options: Given.kwargs) -> Data:
+            return client.send(self._call(*args, **options)).data
+
+        return method
+
+
+class AsyncMethod(Generic[Given, Data]):
+    """Does what Method does, for asyncio."""
+
+    def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
+        self._call = call
+        self.__doc__ = call.__doc__
+
+    def __get__(self, client: SendsLater, _: Any = None) -> Callable[Given, Awaitable[Data]]:
+        """Return the method of *client*."""
+
+        async def method(*args: Given.args, **options: Given.kwargs) -> Data:
+            return (await client.send(self._call(*args, **options))).data
+
+        return method
+
+
+class RawMethod(Generic[Given, Data]):
+    """Makes a method of *call* that returns all that its answer says."""
+
+    def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
+        self._call = call
+        self.__doc__ = call.__doc__
+
+    def __get__(self, client: Sends, _: Any = None) -> Callable[Given, Answered[Data]]:
+        """Return the method of *client*."""
+
+        def method(*args: Given.args, **options: Given.kwargs) -> Answered[Data]:
+            return client.send(self._call(*args, **options))
+
+        return method
+
+
+class AsyncRawMethod(Generic[Given, Data]):
+    """Does what RawMethod does, for asyncio."""
+
+    def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
+        self._call = call
+        self.__doc__ = call.__doc__
+
+    def __get__(
+        self, client: SendsLater, _: Any = None
+    ) -> Callable[Given, Awaitable[Answered[Data]]]:
+        """Return the method of *client*."""
+
+        async def method(*args: Given.args, **options: Given.kwargs) -> Answered[Data]:
+            return await client.send(self._call(*args, **options))
+
+        return method

@@ -1,0 +1,68 @@
+"""Signals: alert rules over one number of a report, and what they have fired."""
+
+import msgspec
+
+
+class SignalRule(msgspec.Struct, frozen=True, rename="camel"):
+    """A signal; times are Unix seconds."""
+
+    signal_id: int
+    name: str
+    mint: str
+    field: str
+    kind: str
+    level: float | None
+    margin: float | None
+    percent: float | None
+    window_s: int | None
+    candles: str
+    least_confidence: str
+    webhook_url: str | None
+    email: bool
+    is_active: bool
+    created_at: int
+    fired_at: int | None
+    webhook_disabled_at: int | None
+
+
+class MadeSignal(SignalRule, frozen=True, rename="camel"):
+    """A signal, and what its webhooks are signed with; keep it."""
+
+    webhook_secret: str
+
+
+class SignalRules(msgspec.Struct, frozen=True):
+    """The signals of the account."""
+
+    signals: list[SignalRule]
+
+
+class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """What became of a webhook."""
+
+    state: str
+    attempts: int
+    next_attempt_at: int | None
+    delivered_at: int | None
+    reason: str | None
+
+
+class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
+    """What a signal has fired."""
+
+    event_id: int
+    kind: str
+    value: float
+    direction: str
+    reference: float
+    slot: int
+    time: int
+    fired_at: int
+    webhook: WebhookOutcome | None
+
+
+class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Events, newest first."""
+
+    events: list[SignalEvent]
+    next_cursor: str | None

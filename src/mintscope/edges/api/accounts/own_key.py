@@ -1,0 +1,97 @@
+"""The handlers under /v1/me/key: what the holder of an API key does with it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.clock import Clock
+from mintscope.base.errors import BadRequest, InvalidToken, NothingToRotate, OwnerOnly
+from mintscope.core.accounts.keys.api_key import KEYS_PER_DAY_MAX, KEYS_PER_USER_MAX, OVERLAPS_MS
+from mintscope.core.accounts.keys.api_keys import TooManyKeys
+from mintscope.core.accounts.keys.own_key import KeyDenied, OwnKeys
+from mintscope.core.accounts.keys.scope import in_order
+from mintscope.edges.api.accounts.key_gate import NOT_IN_FORCE, KeyGate
+from mintscope.edges.api.accounts.wire import (
+    AskedScopes,
+    KeyRotation,
+    RevokedKey,
+    RotatedKeyAnswer,
+    ScopesAsked,
+)
+from mintscope.edges.api.holdings.body import read_body
+from mintscope.edges.api.wire import success
+from mintscope.edges.api.x402 import idempotency_key
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+ROTATED_BEFORE: Final = (
+    "expected a key that was not rotated; this one was, and the key that it became stays good. The"
+    " same Idempotency-Key as then gives that key again."
+)
+TOO_MANY_KEYS: Final = (
+    f"expected at most {KEYS_PER_USER_MAX} active keys of an account, and {KEYS_PER_DAY_MAX} that"
+    " are made in a day: revoke one, or try again tomorrow"
+)
+OWNER_MAKES: Final = (
+    "This key belongs to the account of a person, who signs in and makes a key with other scopes"
+    " under Settings > API keys."
+)
+REVIEWED: Final = (
+    "An administrator reviews this, usually within 24 to 48 hours; GET /v1/me tells the scopes of"
+    " the key. It stays as it is until then."
+)
+NOTHING_LACKING: Final = "The key has all of these scopes."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnKeyRoutes:
+    """What an API key does for itself."""
+
+    gate: KeyGate
+    own: OwnKeys
+    clock: Clock
+
+    async def rotate_own_key(self, request: Request) -> Response:
+        """Make another key like the one that is sent, which ends soon."""
+        holder = await self.gate.change(request)
+        asked, key = await read_body(request, KeyRotation), idempotency_key(request)
+        try:
+            rotated = await self.own.rotate(
+                holder,
+                request.bearer() or "",
+                overlap_ms=OVERLAPS_MS[asked.overlap],
+                redelivery_key=key,
+            )
+        except TooManyKeys as limit:
+            raise BadRequest(TOO_MANY_KEYS) from limit
+        if rotated is KeyDenied.ROTATED:
+            raise NothingToRotate(ROTATED_BEFORE)
+        if isinstance(rotated, KeyDenied):
+            raise InvalidToken(NOT_IN_FORCE)
+        line = rotated.issued.line
+        answer = RotatedKeyAnswer(
+            api_key=rotated.issued.api_key,
+            key_id=line.key_id,
+            key_hint=line.hint,
+            scopes=in_order(line.scopes),
+            expires_at=None if line.expires_at is None else line.expires_at // 1000,
+            before_ends_at=rotated.before_ends_at // 1000,
+        )
+        return success(request, answer, at=self.clock.now(), status=201)
+
+    async def revoke_own_key(self, request: Request) -> Response:
+        """End the key that is sent, at once."""
+        holder = await self.gate.change(request)
+        await self.own.revoke(holder)
+        answer = RevokedKey(key_id=holder.key.key_id)
+        return success(request, answer, at=self.clock.now())
+
+    async def ask_for_scopes(self, request: Request) -> Response:
+        """Ask the administrators for scopes that the key lacks."""
+        holder = await self.gate.change(request)
+        asked = await read_body(request, AskedScopes)
+        lacking = await self.own.ask(holder, frozenset(asked.scopes), asked.motivation)
+        if isinstance(lacking, KeyDenied):
+            raise OwnerOnly(OWNER_MAKES)
+        message = REVIEWED if lacking else NOTHING_LACKING
+        answer = ScopesAsked(scopes_asked_for=in_order(lacking), message=message)
+        return success(request, answer, at=self.clock.now())

@@ -1,0 +1,214 @@
+"""/v1/me/key: an agent rotates its key, revokes it, and asks for scopes."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS
+from mintscope.core.accounts.application import ApplicationState, SignupId
+from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.scope import Scope
+from mintscope.core.accounts.mail.email import EmailKind
+from support.scenes.accounts_service import EMAIL
+from support.scenes.people.agent import Agent
+from support.scenes.service import Service, bearer
+
+ROTATE = "/v1/me/key/rotate"
+KEY = "/v1/me/key"
+SCOPES = "/v1/me/key/scopes"
+ONCE = "the-rotation-of-this-agent"
+OTHER = "another-key-of-a-rotation"
+
+
+@pytest.fixture
+async def agent(service: Service) -> Agent:
+    return Agent(service)
+
+
+async def me(service: Service, key: str) -> httpx.Response:
+    return await service.client.get("/v1/me", headers=bearer(key))
+
+
+async def rotate(service: Service, key: str, body: Any = None, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await service.client.post(ROTATE, json=body or {}, headers=bearer(key) | named)
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+async def decide(service: Service, agent: Agent, *scopes: Scope, state: str = "approved") -> None:
+    review = service.accounts.review
+    signup_id = SignupId(agent.signup_id)
+    if state == "approved":
+        chosen = frozenset(scopes)
+        await review.approve(signup_id, scopes=chosen, note="", actor=COMMAND_LINE)
+    else:
+        await review.reject(signup_id, note="no", actor=COMMAND_LINE)
+
+
+async def test_a_rotated_key_does_what_the_old_one_did_which_ends(
+    service: Service, agent: Agent
+) -> None:
+    old = await agent.key(Scope.TRADE_WRITE)
+    answer = await rotate(service, old)
+
+    assert answer.status_code == 201, answer.text
+    made = answer.json()["data"]
+    assert made["apiKey"] != old
+    before, after = (await me(service, old)).json(), (await me(service, made["apiKey"])).json()
+    for name in ("userId", "keyName", "scopes", "expiresAt"):
+        assert name == "expiresAt" or before["data"][name] == after["data"][name]
+    assert after["data"]["expiresAt"] is None
+    assert made["beforeEndsAt"] == service.clock.now() // 1000 + 3_600
+    assert before["data"]["expiresAt"] == made["beforeEndsAt"]
+    service.clock.advance(HOUR_MS)
+    assert code(await me(service, old)) == (401, "INVALID_TOKEN")
+    assert (await me(service, made["apiKey"])).status_code == 200
+
+
+async def test_a_lost_answer_is_given_again_while_the_old_key_is_good(
+    service: Service, agent: Agent
+) -> None:
+    old = await agent.key()
+    first, again = [await rotate(service, old, idempotency_key=ONCE) for _ in range(2)]
+    other = await rotate(service, old, idempotency_key=OTHER)
+    none = await rotate(service, old)
+
+    assert first.json()["data"] == again.json()["data"]
+    assert code(other) == code(none) == (409, "NOTHING_TO_ROTATE")
+    ((keys,),) = service.accounts.rows("SELECT count(*) FROM api_key")
+    assert keys == 2
+    await service.client.delete(KEY, headers=bearer(first.json()["data"]["apiKey"]))
+    assert code(await rotate(service, old, idempotency_key=ONCE)) == (409, "NOTHING_TO_ROTATE")
+    service.clock.advance(HOUR_MS)
+    assert code(await rotate(service, old, idempotency_key=ONCE)) == (401, "INVALID_TOKEN")
+
+
+async def test_a_key_that_ends_is_rotated_into_one_that_ends_then(
+    service: Service, agent: Agent
+) -> None:
+    """Else a thief would keep what its owner meant to end."""
+    old = await agent.key()
+    ends_at = service.clock.now() + 10 * HOUR_MS
+    service.accounts.change("UPDATE api_key SET expires_at = ?", ends_at)
+    made = (await rotate(service, old, {"overlap": "7d"})).json()["data"]
+
+    assert made["expiresAt"] == made["beforeEndsAt"] == ends_at // 1000
+
+
+async def test_a_cap_stays_on_what_a_key_is_rotated_into(service: Service, agent: Agent) -> None:
+    old = await agent.key()
+    service.accounts.change("UPDATE api_key SET month_credits_max = 7")
+    await rotate(service, old)
+
+    caps = service.accounts.rows("SELECT month_credits_max FROM api_key")
+    assert caps == [(7,), (7,)]
+
+
+async def test_a_revoked_key_is_dead_at_once(service: Service, agent: Agent) -> None:
+    key = await agent.key()
+    answer = await service.client.delete(KEY, headers=bearer(key))
+
+    assert answer.status_code == 200
+    assert set(answer.json()["data"]) == {"keyId"}
+    assert code(await me(service, key)) == (401, "INVALID_TOKEN")
+    assert code(await service.client.delete(KEY, headers=bearer(key))) == (401, "INVALID_TOKEN")
+
+
+async def test_the_owner_of_the_mailbox_is_told_of_a_rotation(
+    service: Service, agent: Agent
+) -> None:
+    await rotate(service, await agent.key())
+
+    written = await service.accounts.store.read(
+        lambda rows: rows.emails.written_to(EmailAddress(EMAIL), EmailKind.NEW_KEY, UnixMs(0))
+    )
+    assert len(written) == 2
+    events = service.accounts.rows("SELECT action FROM account_event ORDER BY id DESC LIMIT 1")
+    assert events == [("rotated",)]
+
+
+async def test_scopes_that_are_asked_for_are_reviewed_and_granted(
+    service: Service, agent: Agent
+) -> None:
+    key = await agent.key()
+    body = {"scopes": ["signals:write", "trade:read"], "motivation": "To be woken."}
+    asked = await service.client.post(SCOPES, json=body, headers=bearer(key))
+    waiting = await service.accounts.review.applications(
+        ApplicationState.AWAITING_APPROVAL, limit=10
+    )
+
+    assert asked.json()["data"]["scopesAskedFor"] == ["signals:write"]
+    (application,) = waiting
+    assert application.form.asked_scopes == {Scope.SIGNALS_WRITE}
+    assert application.asked_why == "To be woken."
+    counts = await service.accounts.review.counts()
+    assert counts[ApplicationState.AWAITING_APPROVAL] == 1
+    assert sum(counts.values()) == 1
+    told = (await me(service, key)).json()["data"]
+    assert told["scopesAskedFor"] == ["signals:write"]
+    assert "signals:write" not in told["scopes"]
+    rotated = (await rotate(service, key)).json()["data"]["apiKey"]
+    await decide(service, agent, Scope.SIGNALS_WRITE)
+
+    for each in (key, rotated):
+        granted = (await me(service, each)).json()["data"]
+        assert "signals:write" in granted["scopes"]
+        assert "scopesAskedFor" not in granted
+    assert not await service.accounts.review.applications(
+        ApplicationState.AWAITING_APPROVAL, limit=10
+    )
+
+
+async def test_scopes_that_are_refused_change_nothing(service: Service, agent: Agent) -> None:
+    key = await agent.key()
+    before = (await me(service, key)).json()["data"]
+    await service.client.post(SCOPES, json={"scopes": ["trade:write"]}, headers=bearer(key))
+    await decide(service, agent, state="rejected")
+
+    assert (await me(service, key)).json()["data"] == before
+
+
+async def test_what_a_key_has_is_not_asked_for(service: Service, agent: Agent) -> None:
+    key = await agent.key(Scope.TRADE_WRITE)
+    answer = await service.client.post(
+        SCOPES, json={"scopes": ["trade:write"]}, headers=bearer(key)
+    )
+
+    assert answer.json()["data"]["scopesAskedFor"] == []
+    assert "has all" in answer.json()["data"]["message"]
+    assert "scopesAskedFor" not in (await me(service, key)).json()["data"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (ROTATE, {"overlap": "0"}),
+        (ROTATE, {"overlaps": "1h"}),
+        (SCOPES, {"scopes": ["trade:everything"]}),
+        (SCOPES, {}),
+        (SCOPES, {"scopes": [], "motivation": "x" * 1_001}),
+    ],
+)
+async def test_400_says_what_was_expected(
+    service: Service, agent: Agent, path: str, body: dict[str, Any]
+) -> None:
+    key = await agent.key()
+    answer = await service.client.post(path, json=body, headers=bearer(key))
+
+    assert code(answer) == (400, "BAD_REQUEST")
+    assert "expected" in answer.json()["error"]["message"].lower()
+    assert service.accounts.rows("SELECT asked_at FROM application") == [(None,)]
+
+
+async def test_a_credit_token_has_no_scopes_and_no_owner(service: Service) -> None:
+    token = await service.issue(1)
+    for method, path in (("POST", ROTATE), ("DELETE", KEY), ("POST", SCOPES)):
+        answer = await service.client.request(method, path, headers=bearer(token))
+        assert code(answer) == (401, "INVALID_TOKEN")
+        assert code(await service.client.request(method, path)) == (401, "MISSING_TOKEN")

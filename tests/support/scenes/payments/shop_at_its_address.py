@@ -1,0 +1,27 @@
+"""A shop behind a real server, which knows where it is reached."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from support.processes.listening import listening
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import SellingApi, opened
+
+
+@asynccontextmanager
+async def shop_at_its_address(
+    world: World, **changes: Any
+) -> AsyncIterator[tuple[str, SellingApi]]:
+    """Serve a shop that knows where it is reached; *changes* are to its facilitator."""
+    app: ASGIApp | None = None
+
+    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+        assert app is not None
+        await app(scope, receive, send)
+
+    async with listening(door) as origin, opened(world, origin=origin, **changes) as shop:
+        app = shop.service.app
+        yield origin, shop
