@@ -1,8 +1,9 @@
 """What ingest does behind the decoder, in a process of its own, by the clock.
 
-`python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS SLOT_S TIMES`: makes a slot every
-SLOT_S and writes a line to the file TIMES for each: its number, when it was due, and when it was
-committed.
+`python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS SLOT_S TIMES [SHARD] [RATE]`: makes a
+slot every SLOT_S, of RATE swaps a second, and writes a line to the file TIMES for each: its number,
+when it was due, and when it was committed.  With a SHARD, as `1/2`, it prices all swaps and logs
+those of its mints, as the ingest of a shard does.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.base.time import MINUTE_S
 from mintscope.core.market.log import PricedSwap, SlotHeader
+from mintscope.core.market.shards.shard import Shard, parse_shard
 from mintscope.core.market.store import Change, FinalSlot, NewSlot
 from mintscope.edges.ingest.fold import FinalFold
 from mintscope.edges.ingest.pipeline import TRIM_EVENTS_MAX, TRIM_EVERY
@@ -60,17 +62,19 @@ def follow(where: str, mints: Sequence[Mint]) -> None:
         db.executemany(LISTED, [(mint, BEFORE_ALL, 1) for mint in mints])
 
 
-def swaps_of_a_slot(slot_s: float) -> int:
+def swaps_of_a_slot(slot_s: float, rate: int = SWAPS_A_SECOND) -> int:
     """Return how many swaps are in a slot of *slot_s*: as many a second at any pace."""
-    return round(SWAPS_A_SECOND * slot_s)
+    return round(rate * slot_s)
 
 
-async def write(where: str, seconds: float, slot_s: float, times: TextIO) -> None:
+async def write(  # noqa: PLR0913, PLR0917 - what the command line has
+    where: str, seconds: float, slot_s: float, times: TextIO, shard: Shard, rate: int
+) -> None:
     """Write a slot every *slot_s* for so many seconds, or as soon as the one before is done."""
     made, clock = Slots(MINTS), SystemClock()
-    swaps = swaps_of_a_slot(slot_s)
+    swaps = swaps_of_a_slot(slot_s, rate)
     async with opened(where) as market:
-        follow(where, made.mints)
+        follow(where, [mint for mint in made.mints if shard.owns(mint)])
         await market.store.start(mints=[WSOL], follows_files=False)
         fold = FinalFold(market.store, None, clock)
         expect_batches()
@@ -78,14 +82,16 @@ async def write(where: str, seconds: float, slot_s: float, times: TextIO) -> Non
         for slot in range(1, MINUTES_BEFORE + 1):
             mints = [made.mints[0], *made.mints[slot - 1 :: MINUTES_BEFORE]]
             at = UnixS(now - MINUTE_S * (MINUTES_BEFORE + 1 - slot))
-            await market.store.write([_slot(slot, at, one_each(list(dict.fromkeys(mints))))])
+            await market.store.write(
+                [_slot(slot, at, shard.own(one_each(list(dict.fromkeys(mints)))))]
+            )
         await market.store.write([FinalSlot(Slot(MINUTES_BEFORE))])
         await fold.finish()
         print(READY, flush=True)
         begin_s = time.monotonic()
         for number in range(1, int(seconds / slot_s) + 1):
             slot, due_s = MINUTES_BEFORE + number, begin_s + number * slot_s
-            priced = made.priced(swaps)
+            priced = shard.own(made.priced(swaps))
             await asyncio.sleep(max(0.0, due_s - time.monotonic()))
             changes: list[Change] = [_slot(slot, UnixS(clock.now() // 1000), priced)]
             if number > FINAL_LAG:
@@ -105,4 +111,7 @@ def _slot(number: int, at: UnixS, swaps: Sequence[PricedSwap]) -> NewSlot:
 
 if __name__ == "__main__":
     with Path(sys.argv[4]).open("w") as file:
-        uvloop.run(write(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), file))
+        part = sys.argv[5] if len(sys.argv) > 5 else "1/1"
+        swaps_a_second = int(sys.argv[6]) if len(sys.argv) > 6 else SWAPS_A_SECOND
+        arguments = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), file
+        uvloop.run(write(*arguments, parse_shard(part), swaps_a_second))

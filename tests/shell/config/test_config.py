@@ -145,6 +145,8 @@ def test_lists_headers_and_slots_are_read_from_the_environment(
             "api.stale_after_s (mintscope.toml): expected a finite number",
         ),
         ("[api]\nstale_after_s = 20", "api.degraded_after_s: expected at most api.stale_after_s"),
+        ("[market]\nshard = '1/2'", 'market.shard: expected market.track "all"'),
+        ("[market]\nshard = '2'", "market.shard (mintscope.toml): expected a part of"),
         ('[chain]\nsource = "files"', "chain.files: expected at least one file"),
         ("[metrics]\napi_port = 9464", "metrics.api_port: expected another port"),
         ("[api]\nport = 9465", "api.port: expected another port"),

@@ -14,6 +14,7 @@ from mintscope.base.solana import WSOL, Block, Source, SourceError
 from mintscope.core.market.history.store import HistoryJoin
 from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
+from mintscope.core.market.shards.shard import WHOLE, Shard
 from mintscope.core.market.standing import Standings
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.decode_ahead import DecodeAhead
@@ -49,6 +50,7 @@ class Ingest:
     ahead           decodes in a second process while several blocks wait; None: nothing does
     finality        returns how soon the chain is final, None while that is not known
     venues          is told the swaps of each block, by program
+    shard           of all mints, those that this ingest writes
     """
 
     source: Source
@@ -63,13 +65,15 @@ class Ingest:
     ahead: DecodeAhead | None = None
     finality: MeasuredFinality = not_measured
     venues: VenueWatch | None = None
+    shard: Shard = WHOLE
 
     async def run(self) -> None:
         """Ingest until the source ends, or for ever; stops cleanly when cancelled.
 
         Raises ForkBelowFinalized or WrongChain where an operator must decide, else SourceError.
         """
-        tail = await self.store.start(mints=self.mints, follows_files=self.follows_files)
+        mints = [mint for mint in self.mints if self.shard.owns(mint)]
+        tail = await self.store.start(mints=mints, follows_files=self.follows_files)
         standings = Standings(await self.store.deciding_pools())
         decode_block = None if self.ahead is None else self.ahead.decoded
         chain = Slots(
@@ -79,6 +83,7 @@ class Ingest:
             decode_block=decode_block,
             quote_mints=self.quote_mints,
             venues=self.venues,
+            shard=self.shard,
         )
         fold = FinalFold(
             self.store, self.floor, self.clock, pace=lambda: chain.pace, finality=self.finality

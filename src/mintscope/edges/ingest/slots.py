@@ -26,6 +26,7 @@ from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import QuoteMints, Quotes
+from mintscope.core.market.shards.shard import WHOLE, Shard
 from mintscope.core.market.standing import Standings
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
 from mintscope.core.market.swap import RecognisedBy, Swap
@@ -54,6 +55,7 @@ class Slots:
     decode_block   decodes a whole block; None: *decode* does
     quote_mints    dollars and staking tokens that others are priced in
     venues         is told the swaps of each block, by program
+    shard          of all mints, those whose swaps are logged
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -65,12 +67,14 @@ class Slots:
         decode_block: DecodeBlock | None = None,
         quote_mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
         venues: VenueWatch | None = None,
+        shard: Shard = WHOLE,
     ) -> None:
         self._tail = tail
         self._decode = decode
         self._decode_block = decode_block or _at_once(decode)
         self.standings = standings or Standings()
         self._quote_mints = quote_mints
+        self._shard = shard
         self._unknown: set[tuple[str, str]] = set()
         self._meter = PaceMeter((header.slot, header.time) for header in tail.headers)
         self._metrics = CoverageMetrics()
@@ -144,7 +148,8 @@ class Slots:
         priced = price_slot(told, _rate(header), standings.sets_price, quotes, time)
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
-        changes.append(NewSlot(header, priced.swaps, standings.changed()))
+        own = priced.swaps if self._shard == WHOLE else self._shard.own(priced.swaps)
+        changes.append(NewSlot(header, own, standings.changed()))
         changes += _unread(block.slot, decoded)
         changes += Kinds(decoded, quotes.dollars).counted(header)
         coverage = slot_coverage(header, decoded, quotes.dollars)

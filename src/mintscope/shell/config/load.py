@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from mintscope.core.market.shards.shard import WHOLE
 from mintscope.shell.config.config import DELIMITER, PREFIX, Config
 from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.payments import PaymentsConfig
@@ -262,6 +263,8 @@ def _contradictions(config: Config) -> list[str]:
     metrics_ports = {config.metrics.ingest_port, config.metrics.api_port} - {0}
     if config.metrics.enabled and config.api.port in metrics_ports:
         problems.append("api.port: expected another port than those of metrics")
+    if config.market.shard != str(WHOLE) and config.market.track != "all":
+        problems.append('market.shard: expected market.track "all", so that every pool is logged')
     if config.payments.enabled:
         problems += _unsellable(config.payments, config.chain)
     return problems + _unsafe(config)

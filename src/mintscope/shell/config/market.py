@@ -1,12 +1,20 @@
 """What is followed and kept."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from mintscope.base.solana import DOLLARS, STAKING_TOKENS
+from mintscope.core.market.shards.shard import parse_shard
 from mintscope.shell.config import values
 from mintscope.shell.config.sections import Section
+
+
+def _as_shard(text: str) -> str:
+    try:
+        return str(parse_shard(text))
+    except ValueError as error:
+        raise ValueError(str(error).partition("; was ")[0]) from error  # what it was is added
 
 
 class MarketConfig(Section):
@@ -22,6 +30,10 @@ class MarketConfig(Section):
     of all of them."""
     staking_tokens: values.Mints = tuple(sorted(STAKING_TOKENS))
     """Liquid staking tokens whose price in SOL prices what trades against them."""
+    shard: Annotated[str, AfterValidator(_as_shard)] = "1/1"
+    """The part of all tokens that this ingest writes, as NUMBER/COUNT: each part has a `store` of
+    its own, and needs track "all". What reads several parts is not in `mintscope api` yet: see
+    docs/scaling.md."""
     floor_swaps_per_day: values.Count = 100
     """With track "all": swaps that a token needs in a UTC day."""
     floor_usd_per_day: values.Count = 10_000

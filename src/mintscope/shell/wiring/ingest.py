@@ -17,6 +17,7 @@ from mintscope.base.primitives import MICRO_USD, Mint, Slot
 from mintscope.base.solana import WSOL, Source
 from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
+from mintscope.core.market.shards.shard import parse_shard
 from mintscope.edges.api.check import Check
 from mintscope.edges.ingest.coverage import show_programs
 from mintscope.edges.ingest.pipeline import Ingest, WrongChain
@@ -156,6 +157,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
             clock=clock,
             mints=_first_mints(config),
             floor=_floor(config.market),
+            shard=parse_shard(config.market.shard),
             follows_files=config.chain.source == "files",
             quote_mints=QuoteMints(
                 frozenset(map(Mint, config.market.dollars)),

@@ -68,6 +68,8 @@ SWAPS: Final = Batch(
     },
 )
 
+OTHERS: Final = Batch("other_deciding", {"seq": "bigint", "address": "text", "deciding": "bytea"})
+
 # Only the newest living slot dies, so nothing that lives ever follows a dead one.
 KILL: Final = """
 UPDATE header SET is_dead = 1
@@ -250,6 +252,7 @@ class _Added:
         self.events: list[Sequence[object]] = []
         self._headers: list[Sequence[object]] = []
         self._swaps: list[Sequence[object]] = []
+        self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
         """Add a slot and its swaps, one row a mint."""
@@ -264,6 +267,9 @@ class _Added:
                 deciding = deciding_blob(new.deciding.get(mint))
                 row = (seq, number, swaps_blob(swaps), deciding, *volumes_of(swaps))
                 self._swaps.append((*row, details_blob(swaps)))
+        for mint, standing in new.deciding.items():
+            if mint not in by_mint:  # another shard logs its swaps
+                self._others.append((seq, mint, deciding_blob(standing)))
 
     def flush(self, db: Database) -> None:
         """Write them."""
@@ -271,6 +277,7 @@ class _Added:
             (EVENTS, self.events),
             (HEADERS, self._headers),
             (SWAPS, self._swaps),
+            (OTHERS, self._others),
         ):
             if rows:
                 db.executemany(batch, rows)
@@ -306,7 +313,7 @@ def _trim(db: Database, events_max: int, keep_s: int) -> int:
         if until <= trimmed:
             return 0
         keep_deciding(db, until)
-        for table in ("swap", "header", "event"):
+        for table in ("other_deciding", "swap", "header", "event"):
             db.execute(DELETE.format(table=table), (trimmed, until))
         db.execute("UPDATE progress SET trimmed_seq = ?", (until,))
         return int(until - trimmed)

@@ -1,0 +1,79 @@
+"""An api process as far as it follows a market in shards: `python -m bench.whole_market.replica`.
+
+Arguments are TIMES and the places of the shards, in order.  It holds some mints of each in memory,
+and writes a line to the file TIMES for each slot of each shard: the shard, the slot, and when its
+reports were as of it.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Final, TextIO
+
+import uvloop
+from typing_extensions import override
+
+from bench.slots import Slots
+from bench.whole_market.writer import MINTS, READY, opened
+from mintscope.base.clock import SystemClock
+from mintscope.base.errors import InsufficientData
+from mintscope.core.market.engine.live import LiveMarket
+from mintscope.core.market.log import Appended, Event
+from mintscope.edges.follow.follower import Follower, Observer
+from mintscope.edges.follow.shards import ShardFollowers
+from mintscope.edges.maintenance.memory import expect_batches
+
+LIVE_MINTS: Final = 5_000
+READ_MINTS: Final = 2_000  # the most traded
+
+
+class Times(Observer):
+    """Notes each slot of shard *number* once all that was committed with it was applied."""
+
+    def __init__(self, number: int, file: TextIO) -> None:
+        self._number = number
+        self._file = file
+        self._slots: list[int] = []
+
+    @override
+    def note(self, event: Event) -> None:
+        if isinstance(event, Appended):
+            self._slots.append(event.header.slot)
+
+    @override
+    def note_restart(self) -> None:
+        self._slots.clear()
+
+    @override
+    def flush(self) -> None:
+        at_s = time.monotonic()
+        for slot in self._slots:
+            self._file.write(f"{self._number} {slot} {at_s}\n")
+        self._slots.clear()
+        self._file.flush()
+
+
+async def follow(places: Sequence[str], file: TextIO) -> None:
+    """Follow the shards until stopped."""
+    async with AsyncExitStack() as stack:
+        followers = []
+        for number, place in enumerate(places, 1):
+            market = await stack.enter_async_context(opened(place))
+            follower = Follower(market.reader, LiveMarket(LIVE_MINTS), SystemClock())
+            follower.observe(Times(number, file))
+            followers.append(follower)
+        reports = ShardFollowers(followers)
+        await reports.catch_up()
+        for mint in Slots(MINTS).mints[:READ_MINTS]:
+            with suppress(InsufficientData):  # it is in memory all the same
+                await reports.read(mint)
+        expect_batches()
+        print(READY, flush=True)
+        await reports.run()
+
+
+if __name__ == "__main__":
+    with Path(sys.argv[1]).open("w") as times:
+        uvloop.run(follow(sys.argv[2:], times))

@@ -1,0 +1,1 @@
+"""A market in parts: which mints are of which."""

@@ -1,0 +1,52 @@
+"""Reports of a market in parts: each part has a log of its own, and a follower of it."""
+
+import asyncio
+from collections.abc import Sequence
+
+from mintscope.base.primitives import Mint, Slot
+from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
+from mintscope.core.market.shards.shard import shard_of
+from mintscope.edges.follow.follower import Follower
+
+
+class ShardFollowers:
+    """One follower for each part, in the order of their numbers.
+
+    Implements `market.report.Reports`.
+    """
+
+    def __init__(self, followers: Sequence[Follower]) -> None:
+        self._followers = followers
+
+    async def run(self) -> None:
+        """Follow all logs until cancelled: none waits for another one."""
+        async with asyncio.TaskGroup() as group:
+            for follower in self._followers:
+                group.create_task(follower.run())
+
+    async def catch_up(self) -> None:
+        """Apply every event that was committed when this was called."""
+        await asyncio.gather(*(follower.catch_up() for follower in self._followers))
+
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        """Return the report of *mint* of this *kind* as of the last applied slot of its part."""
+        return await self._of(mint).read(mint, kind)
+
+    def ready(self, mint: str) -> ReadReport | None:
+        """Return the plain report of *mint* if it is at hand."""
+        return self._of(Mint(mint)).ready(mint)
+
+    def age_ms(self) -> int | None:
+        """Return how old the last applied slot is of the part that is the farthest behind."""
+        ages = [follower.age_ms() for follower in self._followers]
+        known = [age for age in ages if age is not None]
+        return max(known) if len(known) == len(ages) else None
+
+    def folded(self) -> Slot | None:
+        """Return the newest slot that the candles of all parts hold."""
+        slots = [follower.folded() for follower in self._followers]
+        known = [slot for slot in slots if slot is not None]
+        return min(known) if len(known) == len(slots) else None
+
+    def _of(self, mint: Mint) -> Follower:
+        return self._followers[shard_of(mint, len(self._followers)) - 1]
