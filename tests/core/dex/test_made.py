@@ -205,28 +205,42 @@ def test_launchlab_reads_both_lengths_of_its_event(grown: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "left"),
+    ("quote", "virtual", "counts"),
     [
-        ("faea0d7bd59c13ec", (35 * 10**9, 0)),  # buy_exact_in
-        ("9527de9bd37c981a", (0, 35 * 10**9)),  # sell_exact_in
+        (WSOL, 30 * 10**9, 30 * 10**9),
+        (WSOL, 10**15, 40 * 10**9),
+        (USDC, 4_400 * 10**6, 4_400 * 10**6),
+        (USDC, 10**15, 6_000 * 10**6),
+        (B, 30 * 10**9, 0),
     ],
 )
-def test_launchlab_shows_what_its_curve_trades_against(head: str, left: tuple[int, int]) -> None:
-    """30 SOL that it reckons with, and 5 that its vault holds."""
+@pytest.mark.parametrize("is_buy", [True, False])
+def test_launchlab_shows_what_its_curve_trades_against(
+    quote: str,
+    virtual: int,
+    counts: int,
+    is_buy: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """What it reckons with, up to what is common, and 5 that its vault holds."""
     owner = "WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh"
-    reserves = bytes(48) + u64(30 * 10**9) + bytes(24) + u64(5 * 10**9)
+    reserves = bytes(48) + u64(virtual) + bytes(24) + u64(5 * 10**9)
     fields = reserves + u64(1_468_700, 5_004_973_052) + bytes(26)
+    paid, got = (quote, A) if is_buy else (A, quote)
     moved = [
         transfer("user b", "vault b", 1_468_700),
         transfer("vault a", "user a", 5_004_973_052),
         event(LAUNCHLAB, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + fields),
     ]
     accounts = [USER, owner, "global", "platform", "pool", "user a", "user b"]
+    head = "faea0d7bd59c13ec" if is_buy else "9527de9bd37c981a"
     call = Ix(LAUNCHLAB, accounts, bytes.fromhex(head) + u64(1, 1, 0), moved)
-    tx = pool(users(Tx(call)), ("vault a", A), ("vault b", B), owner=owner)
+    tx = Tx(call).holds("user a", got, USER).holds("user b", paid, USER)
+    tx = pool(tx, ("vault a", got), ("vault b", paid), owner=owner)
     (swap,) = decode(tx).swaps
 
-    assert (swap.in_left, swap.out_left) == left
+    assert (swap.in_mint, swap.out_mint) == (paid, got)
+    left = counts + 5 * 10**9
+    assert (swap.in_left, swap.out_left) == ((left, 0) if is_buy else (0, left))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,13 @@
-"""LaunchLab: its event says what a curve trades against, of which the vault holds a part."""
+"""LaunchLab: its event says what a curve trades against, of which the vault holds a part.
+
+Who launches a token chooses how large the other part is, the virtual one: it could be millions
+that no one has paid.  So no more of it counts than a common curve has, which is that of pump.fun.
+"""
 
 from typing import Final
 
+from mintscope.base.primitives import Mint
+from mintscope.base.solana import DOLLARS, WSOL
 from mintscope.core.dex import base58, events, transfers
 from mintscope.core.dex.program import Call, Leg
 from mintscope.core.dex.token_accounts import TokenAccounts
@@ -10,6 +16,8 @@ from mintscope.core.market.swap import Swap
 VIRTUAL_QUOTE: Final = 48
 REAL_QUOTE_AFTER: Final = 80
 RESERVE_MAX: Final = 10**18  # raw units: more than there are of any quote
+VIRTUAL_SOL_MAX: Final = 40 * 10**9  # lamports; the common curve has 30 SOL
+VIRTUAL_DOLLARS_MAX: Final = 6_000 * 10**6
 # buy_exact_in, buy_exact_out
 BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d3742869039938")))
 
@@ -20,17 +28,27 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     Raises Unreadable
     """
     swaps = transfers.read(call, legs, token_accounts)
-    reserve = _reserve(call)
-    if len(swaps) != 1 or reserve is None:
+    if len(swaps) != 1:
         return swaps
-    if base58.head(call.instruction.data) in BUYS:
-        return [swaps[0]._replace(in_left=reserve)]
-    return [swaps[0]._replace(out_left=reserve)]
+    (swap,) = swaps
+    is_buy = base58.head(call.instruction.data) in BUYS
+    reserve = _reserve(call, swap.in_mint if is_buy else swap.out_mint)
+    if reserve is None:
+        return swaps
+    return [swap._replace(in_left=reserve) if is_buy else swap._replace(out_left=reserve)]
 
 
-def _reserve(call: Call) -> int | None:
-    """Return the quote that the curve trades against after the trade; None if no event tells."""
+def _reserve(call: Call, quote: Mint) -> int | None:
+    """Return the *quote* that the curve trades against after the trade; None if no event tells."""
     for data, _ in events.told(call):
-        reserve = events.u64(data, VIRTUAL_QUOTE) + events.u64(data, REAL_QUOTE_AFTER)
+        virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
+        reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)
         return reserve if 0 < reserve < RESERVE_MAX else None
     return None
+
+
+def _virtual_max(quote: Mint) -> int:
+    """Return how much of a virtual reserve of *quote* counts, in raw units."""
+    if quote == WSOL:
+        return VIRTUAL_SOL_MAX
+    return VIRTUAL_DOLLARS_MAX if quote in DOLLARS else 0
