@@ -116,6 +116,17 @@ class Attacker:
         ]
         return Attack(few, {"otherPool"})
 
+    def raw_units(self) -> Attack:
+        """Buy fewer raw units than tell a price, for some cents, in a pool of one's own."""
+        few = [
+            self.at_once(
+                Leg(self.own, f"x{n}", (WSOL, round(usd / SOL_USD * 10**9)), (self._mint, 999)),
+                later_s=n,
+            )
+            for n, usd in enumerate(self._random.uniform(0.03, 0.099) for _ in range(9))
+        ]
+        return Attack(few, {"noPrice"})
+
     def washed(self) -> Attack:
         """Trade five times with oneself for 1,500,000 USD, in a pool of one's own."""
         far = [
@@ -134,6 +145,7 @@ ATTACKS: Final[dict[str, Callable[[Attacker], Attack]]] = {
     "two pools": Attacker.two_pools,
     "three mints": Attacker.three_mints,
     "cents": Attacker.cents,
+    "raw units": Attacker.raw_units,
     "washed": Attacker.washed,
 }
 

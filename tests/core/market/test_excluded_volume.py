@@ -11,7 +11,7 @@ from mintscope.base.solana import USDC
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.log import PricedSwap, Uncounted
 from mintscope.core.market.pricing import Rate, price_slot
-from mintscope.core.market.quotes import BASIC
+from mintscope.core.market.quotes import BASIC, Quotes
 from mintscope.core.market.standing import Standing, Standings
 from mintscope.core.market.swap import Swap
 from mintscope.edges.storage.sql.market.rows import swaps_blob, swaps_of, volumes_of
@@ -44,7 +44,9 @@ def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
     """Return what one more slot with *swaps* came to, each in a transaction of its own."""
     standings.begin(Slot(1_000))
     apart = [one._replace(transaction_index=at) for at, one in enumerate(swaps)]
-    return price_slot(apart, RATE, standings.sets_price, BASIC, UnixS(START + 601)).swaps
+    time = UnixS(START + 601)
+    quotes = Quotes(standings.of, time)
+    return price_slot(apart, RATE, standings.sets_price, quotes, time).swaps
 
 
 @given(st.floats(0.001, 1_000.0).filter(lambda usd: not 1.9 < usd < 2.1), st.integers(1, 5))
@@ -72,11 +74,44 @@ def test_a_price_beyond_all_sense_prints_no_volume() -> None:
     assert [one.evidence and one.evidence.flow for one in told] == [10**12, 10**15]
 
 
+def dust(pool: str, micro_usd: int) -> Swap:
+    """Return a purchase of fewer raw units than tell a price."""
+    made = swap(TOKEN, USDC, base_amount=999, quote_amount=micro_usd)
+    return made._replace(pool=pool, in_left=10 * 10**6)
+
+
 @pytest.mark.parametrize(("micro_usd", "volume"), [(100_000, 100_000), (100_001, 0)])
 def test_dust_counts_up_to_ten_cents(micro_usd: int, volume: int) -> None:
-    (told,) = then(begun(), swap(TOKEN, USDC, base_amount=999, quote_amount=micro_usd))
+    (told,) = then(begun(), dust("honest", micro_usd))
 
     assert (told.volume, told.price_usd) == (volume, None)
+
+
+def test_dust_in_a_pool_that_does_not_count_is_no_volume() -> None:
+    """Ten cents for a few raw units, as often as wished, would print any volume."""
+    known = trade("private", 2.0, depth=10)
+    told = then(begun(), known, *[dust("private", 99_999), dust("unknown", 99_999)] * 3)
+
+    assert volumes_of(told) == (0, 0)
+    assert [one.evidence and one.evidence.flow for one in told[1:]] == [99_999] * 6
+
+
+def test_dust_counts_before_the_first_price() -> None:
+    (told,) = then(Standings(), dust("first", 99_999))
+
+    assert told.volume == 99_999
+
+
+def test_a_past_that_joins_decides_dust_again() -> None:
+    older = begun()
+    before = older.of(TOKEN)
+    swaps = dust("private", 99_999), dust("honest", 99_999)
+    live, whole = then(Standings(), *swaps), then(older, *swaps)
+
+    assert [one.volume for one in live] == [99_999, 99_999]
+    assert [one.volume for one in whole] == [0, 99_999]
+    assert decide_again(before, UnixS(START + 601), live)[0] == whole
+    assert decide_again(None, UnixS(START + 601), whole)[0] == live
 
 
 def test_the_log_says_it_as_it_was() -> None:

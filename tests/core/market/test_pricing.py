@@ -223,7 +223,8 @@ def test_whatever_moves_stays_finite_and_exact(
     is_dust = base_amount < 1_000 or quote_amount < (100_000 if quote == WSOL else 20_000)
     is_rejected = (is_dust or decimals is not None) and seen.price_usd is None and volume > 100_000
     assert seen.volume == (0 if is_rejected else volume) <= 10**15
-    assert (seen.evidence is None) == (seen.price_usd is None and not is_rejected)
+    is_told = seen.price_usd is not None or is_dust or decimals is not None
+    assert (seen.evidence is not None) == is_told
     if seen.price_usd is not None and seen.price_sol is not None:
         assert decimals is not None
         exact = dollars / Fraction(base_amount, 10**decimals)

@@ -202,8 +202,13 @@ def test_amounts_in_a_staking_token_are_exact(
 class TestAQuoteOfOnesOwn:
     """Anyone can make a token, trade it for SOL in a pool of ten dollars, and own a billion."""
 
-    def began(self, depth_of_quote: int) -> tuple[Standings, UnixS]:
-        """Return an honest pool of TOKEN at 2 USD that holds 100,000, and OTHER at 1 USD."""
+    def began(
+        self, depth_of_quote: int, *, moment: int = 0, moment_at: int = 0
+    ) -> tuple[Standings, UnixS]:
+        """Return an honest pool of TOKEN at 2 USD that holds 100,000, and OTHER at 1 USD.
+
+        moment   micro-USD that stood in a second pool of OTHER, at its swap in slot *moment_at*
+        """
         pools, time = Standings(), NOW
         for number in range(1_801):
             time = UnixS(NOW + 2 * number)
@@ -214,12 +219,16 @@ class TestAQuoteOfOnesOwn:
                 pools.sets_price(TOKEN, honest)
             made = offer(1.0, time)._replace(signer=signer, depth=depth_of_quote)
             pools.sets_price(OTHER, made)
+            if number == moment_at:
+                pools.sets_price(OTHER, made._replace(pool="moment", depth=moment))
             pools.finalize(Slot(number))
         return pools, time
 
-    def sets_price(self, depth_of_quote: int, *, usd: float, seconds: int = 900) -> bool:
+    def sets_price(
+        self, depth_of_quote: int, *, usd: float, seconds: int = 900, **more: int
+    ) -> bool:
         """Return whether a pool with a million of OTHER comes to decide the price of TOKEN."""
-        pools, time = self.began(depth_of_quote)
+        pools, time = self.began(depth_of_quote, **more)
         sets = False
         for number in range(seconds):
             pools.begin(Slot(10_000 + number))
@@ -236,6 +245,12 @@ class TestAQuoteOfOnesOwn:
         """The honest pool is silent all the while, and weighs an eighth."""
         assert not self.sets_price(10 * 10**6, usd=6.0)
         assert not self.sets_price(90_000 * 10**6, usd=6.0)
+
+    @pytest.mark.parametrize("moment_at", [1_700, 1_795, 1_800])
+    def test_money_of_a_moment_stands_behind_nothing(self, moment_at: int) -> None:
+        """Ten million dollars beside it, at one swap: that pool never trades again."""
+        more = {"moment": 10**13, "moment_at": moment_at}
+        assert not self.sets_price(10 * 10**6, usd=6.0, **more)
 
     def test_what_is_sold_for_a_deep_token_has_its_depth(self) -> None:
         assert self.sets_price(1_000_000 * 10**6, usd=6.0)

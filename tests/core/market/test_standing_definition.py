@@ -36,13 +36,21 @@ def taken(swaps: Sequence[Offer]) -> list[Offer]:
 
 
 def least(swaps: Sequence[Offer], windows: int) -> int:
-    """Return the least depth in the newest *windows* half minutes in which there was a swap."""
-    newest = sorted({swap.time // 30 for swap in swaps})[-windows:]
-    return min(swap.depth or 0 for swap in swaps if swap.time // 30 in newest)
+    """Return the least that stood in the newest *windows* half minutes.
+
+    They begin with what the last swap before them left.
+    """
+    since = swaps[-1].time // 30 - windows + 1
+    before = [swap for swap in swaps if swap.time // 30 < since][-1:]
+    inside = [swap for swap in swaps if swap.time // 30 >= since]
+    return min(swap.depth or 0 for swap in [*before, *inside])
 
 
 def shown(swaps: Sequence[Offer]) -> int | None:
-    """Return the depth that the moves of a pool show: each of 5 %, seen by two swaps in a row."""
+    """Return the depth that the moves of a pool show: each of 5 %, seen by two swaps in a row.
+
+    All three prices are of purchases, or all of sales.
+    """
     at_its_price = taken(swaps)
     origin, last, flow, depth = swaps[0], swaps[0], 0, None
     for at, swap in enumerate(swaps[1:], start=1):
@@ -56,9 +64,10 @@ def shown(swaps: Sequence[Offer]) -> int | None:
         ):
             up, down = min(before, now) / start, start / max(before, now)
             moves.append(max(up, down) - 1)
+        is_of_one_side = origin.is_buy == last.is_buy == swap.is_buy
         last = swap
         is_dust = swap.volume * 10_000 < least(swaps[:at], windows=1)
-        if is_dust or min(moves) < 0.05:
+        if is_dust or not is_of_one_side or min(moves) < 0.05:
             continue
         seen = int(8 * flow / (sqrt(1 + min(moves)) - 1))
         depth = seen if depth is None else max(seen, depth // 2)
@@ -96,8 +105,8 @@ def left_s(swaps: Sequence[Offer]) -> Fraction:
 
 
 def stood_s(swaps: Sequence[Offer]) -> int:
-    """Return how long a pool has shown to stand: each pause counts up to half a minute."""
-    return min(600, sum(min(30, b.time - a.time) for a, b in pairwise(swaps)))
+    """Return how long a pool has stood, from its first swap on."""
+    return min(600, swaps[-1].time - swaps[0].time)
 
 
 def defined(swaps: Sequence[Offer]) -> bool | None:
@@ -181,7 +190,7 @@ def markets(draw: st.DrawFn) -> list[Offer]:
         signer = draw(st.sampled_from(PEOPLE))
         trip = draw(st.sampled_from([*[Trip.NONE] * 12, Trip.LOOP, Trip.BACK]))
         one = _offer(time, at, draw(prices), draw(rates), volume, depth, signer)
-        swaps.append(one._replace(trip=trip))
+        swaps.append(one._replace(trip=trip, is_buy=draw(st.booleans())))
     return swaps
 
 

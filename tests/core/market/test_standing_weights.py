@@ -94,15 +94,39 @@ def test_pools_of_less_than_an_eighth_do_not_tip_the_median() -> None:
     assert "second" in after(first, second, larger)[1]
 
 
-def test_a_pool_that_trades_now_and_then_does_not_grow_old() -> None:
-    honest = trades("honest", range(0, 700, 2))
-    rare, often = (
-        trades("own", seconds, usd=3.0, depth=2 * DEPTH)
-        for seconds in ((0, 300, 600), range(0, 700, 20))
-    )
+def test_money_that_stands_over_the_end_of_a_window_alone_counts_nothing() -> None:
+    """A second is enough for swaps in two windows; the last swap before left ten dollars."""
+    honest = trades("honest", range(1_500))
+    own = trades("own", range(0, 1_200, 7), usd=3.0, depth=10.0)
+    end = 1_200 + WINDOW_S
+    flash = trades("own", [end - 1, end], usd=3.0, depth=10**9)
+    stays = trades("own", range(end + 1, 1_500), usd=3.0, depth=10**9)
 
-    assert "own" not in after(honest, rare)[1]
-    assert "own" in after(honest, often)[1]
+    assert "own" not in after(honest, own, flash)[1]
+    assert after(honest, own, flash, stays)[1]["own"][0] >= end + WINDOW_S
+
+
+def test_a_pool_that_seldom_trades_is_as_old_as_one_that_often_does() -> None:
+    """Else a younger pool of less money would outweigh it in the first hours of a log."""
+    honest = trades("honest", range(0, 2_401, 600))
+    new = trades("new", range(2_100, 2_700), usd=3.0, depth=0.2 * DEPTH)
+    less = trades("new", range(2_100, 2_700), usd=3.0, depth=0.12 * DEPTH)
+
+    assert "new" not in after(honest, less)[1]
+    assert "new" in after(honest, new)[1]
+
+
+def test_fees_between_purchases_and_sales_are_no_move() -> None:
+    """A pool with a fee of 5 %, in which people trade ten dollars: all that stands in it counts."""
+    both = [
+        one._replace(usd=2.1 if is_buy else 1.9, volume=10 * 10**6, is_buy=is_buy)
+        for number, one in enumerate(trades("honest", range(0, 1_200, 5)))
+        for is_buy in [number // 3 % 2 == 0]
+    ]
+    own = trades("own", range(700, 1_200, 2), usd=3.0, depth=DEPTH / 2)
+
+    assert after(both)[0].pools[0].depth == DEPTH * 10**6
+    assert "own" not in after(both, own)[1]
 
 
 def test_a_pool_is_as_old_as_one_can_be_after_ten_minutes() -> None:

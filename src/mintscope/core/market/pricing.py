@@ -7,7 +7,8 @@ SOL/USD    the price that the pools of SOL and dollars agree on in a slot and th
 No rate    no price and no volume, whatever the quote
 Pools      a swap sets no price unless `standing` lets its pool, and then adds no volume either:
            at a price of one's own any volume is free
-Dust       too little moved to tell a price: the swap adds volume only, ten cents at most
+Dust       too little moved to tell a price: in a pool that counts for the price the swap adds
+           volume, ten cents at most
 Trips      what one signer bought and sold in one transaction adds no volume; what came back to the
            mint that it began with, and all swaps of a pool that went both ways, set no price
 Exact      volumes are integers rounded down from exact rationals of the raw
@@ -138,7 +139,8 @@ def sol_usd_samples(
         price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
         if RATE_MIN <= price <= RATE_MAX:
             depth = _shown(swap, left)
-            offer = Offer(swap.pool, swap.signer, price, 1.0, dollars, depth, time)
+            told = swap.pool, swap.signer, price, 1.0, dollars, depth, time
+            offer = Offer(*told, is_buy=not is_sale)
             if agrees is None or agrees(offer):
                 signer = signers.setdefault(transaction, swap.signer[:SIGNER_CHARS])
                 found[place] = Sample(price, lamports, depth, place[0], signer)
@@ -219,15 +221,15 @@ def price_slot(
         evidence: Evidence | None = None
         if isinstance(price, Unpriced):
             unpriced[price] += 1
-            if price is not Unpriced.UNKNOWN_DECIMALS and flow > DUST_VOLUME:
+            if price is not Unpriced.UNKNOWN_DECIMALS and _is_told(flow, uncounted):
                 evidence = _evidence(swap, seen, flow, exact_rate, quotes, uncounted=uncounted)
-                volume = 0
+                volume = dust_volume(evidence, counts=quotes.counts_pool(seen.base, swap.pool))
         else:
             trip = _trip(trips, swap) if trips else Trip.NONE
             evidence = _evidence(
                 swap, seen, flow, exact_rate, quotes, uncounted=uncounted, trip=trip
             )
-            offer = offer_of(swap.pool, price, evidence, time)
+            offer = offer_of(swap.pool, price, evidence, time, is_buy=seen.is_buy)
             sets = not trip if sets_price is None else sets_price(seen.base, offer)
             if not sets:
                 unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
@@ -269,13 +271,21 @@ def _sided(
     return sided, +Counter({Unpriced.NO_ANCHOR: without})
 
 
-def offer_of(pool: str, price: tuple[float, float], evidence: Evidence, time: UnixS) -> Offer:
+def offer_of(
+    pool: str,
+    price: tuple[float, float],
+    evidence: Evidence,
+    time: UnixS,
+    *,
+    is_buy: bool = True,
+) -> Offer:
     """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
     usd, sol = price
     depth, flow, is_direct = evidence.depth, evidence.flow, evidence.is_direct
     trip = evidence.trip
     succeeds = evidence.succeeds
-    return Offer(pool, evidence.signer, usd, sol, flow, depth, time, is_direct, trip, succeeds)
+    told = pool, evidence.signer, usd, sol, flow, depth, time
+    return Offer(*told, is_direct, trip, succeeds, is_buy)
 
 
 def _evidence(  # noqa: PLR0913 - all that a swap tells
@@ -321,6 +331,20 @@ def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
         return Uncounted.QUOTE
     return Uncounted.NOT
+
+
+def _is_told(flow: int, uncounted: Uncounted) -> bool:
+    """Return whether the log says of a swap too small to tell a price what changed hands."""
+    return flow > DUST_VOLUME or (flow > 0 and not uncounted)
+
+
+def dust_volume(evidence: Evidence, *, counts: bool) -> int:
+    """Return the volume of a swap too small to tell a price, in a pool that *counts* or not.
+
+    In a pool of one's own a few raw units can cost ten cents, as often as wished.
+    """
+    is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME
+    return evidence.flow if is_volume else 0
 
 
 def _shown(swap: Swap, depth: int | None) -> int | None:

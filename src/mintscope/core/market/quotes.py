@@ -13,7 +13,8 @@ Robust    a token whose price was set directly, by a pool that has decided for a
           that.  A listed staking token needs a fresh price only, and its volume counts.
 Behind    what can be got for a token bounds what stands in a pool that is quoted in it: anyone can
           make a token and call a billion of it a billion dollars.  The part of one in POOLS_MAX is
-          for each such pool, because a mint may have as many
+          for each such pool, because a mint may have as many.  Pools of the token that have not
+          traded within ROBUST_FRESH_S show nothing: what was seen in them once may be gone
 
 All is a function of what decides for each mint, so that a restart or a fork changes nothing.
 """
@@ -24,7 +25,7 @@ from typing import Final, NamedTuple
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.base.solana import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
-from mintscope.core.market.standing import AGREEMENT, POOLS_MAX, Standing
+from mintscope.core.market.standing import AGREEMENT, OLD_S, POOLS_MAX, Standing, counts_at
 from mintscope.core.market.swap import Oriented, QuoteKind, Swap
 
 PEG_MAX: Final = 0.01
@@ -112,6 +113,10 @@ class Quotes:
         known = self._decided(mint)
         return set() if known is None else {pool.pool for pool in known.pools}
 
+    def counts_pool(self, mint: Mint, pool: str) -> bool:
+        """Return whether *pool* counts for the price of *mint*, as far as the slot has gone."""
+        return counts_at(self._decided(mint), pool, self._time)
+
     def counts_volume(self, mint: Mint) -> bool:
         """Return whether what is traded for *mint*, of kind TOKEN, counts as volume."""
         return mint in self._staking
@@ -133,13 +138,21 @@ class Quotes:
             and self._time - decided.since >= ROBUST_AGE_S
             and decided.pause_s <= ROBUST_PAUSE_S
         )
-        return _Token(decided.usd, _behind(decided)) if is_robust else None
+        return _Token(decided.usd, _behind(decided, self._time)) if is_robust else None
 
 
-def _behind(decided: Standing) -> int:
-    """Return the micro-USD of one in POOLS_MAX of what stands at the price of *decided*."""
+def _behind(decided: Standing, time: UnixS) -> int:
+    """Return the micro-USD of one in POOLS_MAX of what stands at the price of *decided*.
+
+    A pool younger than OLD_S shows less in proportion.
+    """
     low, high = decided.usd / (1 + AGREEMENT), decided.usd * (1 + AGREEMENT)
-    return sum(one.depth for one in decided.pools if low <= one.usd <= high) // POOLS_MAX
+    stands = sum(
+        one.depth * one.stood_s
+        for one in decided.pools
+        if low <= one.usd <= high and time - one.at <= ROBUST_FRESH_S
+    )
+    return stands // (OLD_S * POOLS_MAX)
 
 
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:

@@ -89,6 +89,7 @@ class Offer(NamedTuple):
     is_direct: bool = True
     trip: int = Trip.NONE
     succeeds: str | None = None
+    is_buy: bool = True
 
 
 class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -96,11 +97,13 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     usd, sol, at      its price, and when it said so
     pause_s           between its swaps, usually
-    low, low_before   micro-USD: the least depth in this WINDOW_S and in the one before
-    stood_s           seconds that it has shown to stand, OLD_S at most
+    low, low_before   micro-USD: the least that stood in it in this WINDOW_S and in the one before
+    stood_s           seconds from its first swap to the newest, OLD_S at most
     signers           the beginnings of the addresses of its first SIGNERS
     from_usd, from_sol, flow   the price that its next move is measured from, micro-USD since
     shown             micro-USD of depth that its moves show; None before the first
+    left              micro-USD that its newest swap left; None if no balance has shown it
+    is_buy            whether its price is that of a purchase; from_is_buy: the one moves begin at
     """
 
     pool: str
@@ -116,6 +119,9 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     from_sol: float
     flow: int
     shown: int | None = None
+    left: int | None = None
+    is_buy: bool = True
+    from_is_buy: bool = True
 
     @property
     def depth(self) -> int:
@@ -318,6 +324,14 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
     return weighing
 
 
+def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
+    """Return whether *pool* counts for the price at *time*; any does before the first is known."""
+    if standing is None:
+        return True
+    counting = _counting(standing.pools, time)
+    return any(one.pool == pool and counting[at] for at, one in enumerate(standing.pools))
+
+
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
     """Return what each of *pools* weighs at *time*, in micro-USD."""
     oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
@@ -393,6 +407,9 @@ def _fresh(offer: Offer) -> StandingPool:
         from_usd=offer.usd,
         from_sol=offer.sol,
         flow=0,
+        left=depth,
+        is_buy=offer.is_buy,
+        from_is_buy=offer.is_buy,
     )
 
 
@@ -405,19 +422,24 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         signers = (*signers, offer.signer[:SIGNER_CHARS])
     stood_s = pool.stood_s
     if gap_s and stood_s < OLD_S:
-        stood_s = min(OLD_S, stood_s + min(WINDOW_S, gap_s))
+        stood_s = min(OLD_S, stood_s + gap_s)
     usd = offer.usd
     sol = offer.sol
+    is_buy = offer.is_buy
+    from_is_buy = pool.from_is_buy
     is_small = offer.volume < ODD_MICRO_USD
     if offer.trip == Trip.BACK or (is_small and _is_odd(pool, offer)):
         usd = pool.usd
         sol = pool.sol
+        is_buy = pool.is_buy
         from_usd = pool.from_usd
         from_sol = pool.from_sol
         shown = pool.shown
         flow = pool.flow + offer.volume
     else:
         from_usd, from_sol, flow, shown = _moved(pool, offer)
+        if not flow:
+            from_is_buy = is_buy
     return StandingPool(
         pool.pool,
         usd,
@@ -432,6 +454,9 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         from_sol,
         flow,
         shown,
+        pool.left if offer.depth is None else offer.depth,
+        is_buy,
+        from_is_buy,
     )
 
 
@@ -443,21 +468,31 @@ def _is_odd(pool: StandingPool, offer: Offer) -> bool:
 
 
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
-    """Return the least depth in this window and in the one before."""
-    if offer.depth is None:
+    """Return the least that stood in *pool* in this window and in the one before.
+
+    A window begins with what the last swap before it left: money that came since has not stood.
+    """
+    depth = offer.depth
+    if depth is None:
         return pool.low, pool.low_before
-    if offer.time // WINDOW_S > pool.at // WINDOW_S:
-        return offer.depth, pool.low
-    return min(pool.low, offer.depth), pool.low_before
+    passed = offer.time // WINDOW_S - pool.at // WINDOW_S
+    if not passed:
+        return min(pool.low, depth), pool.low_before
+    left = pool.left
+    if left is None:  # in logs of before
+        return depth, pool.low
+    return min(left, depth), pool.low if passed == 1 else left
 
 
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
     """Return what the next move is measured from, and the depth shown so far.
 
     A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
+    They are of the side that it begins at: between purchases and sales lie the fees of the pool.
     """
     flow = pool.flow + offer.volume
-    if offer.volume * DUST < pool.low:
+    is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy
+    if not is_of_one_side or offer.volume * DUST < pool.low:
         return pool.from_usd, pool.from_sol, flow, pool.shown
     move = _move(pool.from_usd, pool.usd, offer.usd)
     if move >= MOVE_MIN:

@@ -1,6 +1,7 @@
 """What a price rests on: its pools, what stands in them, how long ago it was set; how good it is.
 
-Agrees        a pool that counts by `standing`, and whose price is within AGREEMENT of the price
+Agrees        a pool that counts by `standing`, has traded within FRESH_S of the newest swap, and
+              whose price is within AGREEMENT of the price
 Depth         what stands in the pools that agree, by `StandingPool.depth`: the quote alone
 Confidence    high    at least HIGH_MICRO_USD stand in the pools that agree, the price was first set
                       YOUNG_S before it was last set, and that is at most FRESH_S ago
@@ -107,13 +108,18 @@ def basis_of(packed: bytes | None) -> PriceBasis | None:
 def basis_by(standing: Standing) -> PriceBasis:
     """Return what the price rests on by *standing*."""
     pools = standing.pools
-    weighed = weights(pools, max(one.at for one in pools))
+    newest = max(one.at for one in pools)
+    weighed = weights(pools, newest)
     least = max(weighed) / FRACTION
     low, high = standing.usd / (1 + AGREEMENT), standing.usd * (1 + AGREEMENT)
     # Of a pool that weighs nothing nothing is known but its price.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     counting = [(one, weight) for one, weight in counting if weight >= least]
-    agreeing = [(one, weight) for one, weight in counting if low <= one.usd <= high]
+    agreeing = [
+        (one, weight)
+        for one, weight in counting
+        if low <= one.usd <= high and newest - one.at <= FRESH_S
+    ]
     depth = sum(one.depth for one, _ in agreeing)
     for_it = sum(weight for _, weight in agreeing)
     return PriceBasis(

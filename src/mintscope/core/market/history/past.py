@@ -18,13 +18,14 @@ from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
 from mintscope.core.market.pricing import (
     RATE_WINDOW_S,
     Rate,
+    dust_volume,
     offer_of,
     price_slot,
     sol_usd,
     sol_usd_samples,
 )
 from mintscope.core.market.quotes import Quotes, oriented
-from mintscope.core.market.standing import Offer, Standing, Standings, stand
+from mintscope.core.market.standing import Offer, Standing, Standings, counts_at, stand
 from mintscope.core.market.swap import Swap
 from mintscope.core.market.timeframe import Timeframe
 
@@ -146,7 +147,7 @@ def decide_again(
         if price is None and swap.price_usd is not None and swap.price_sol is not None:
             price = swap.price_usd, swap.price_sol
         if price is None or swap.pool is None:
-            again.append(swap)
+            again.append(_unpriced_again(swap, decided, time))
             continue
         decided, sets = stand(decided, _offer(swap, swap.pool, price, time))
         volume = _volume(swap, sets=sets)
@@ -162,6 +163,15 @@ def decide_again(
     return again, decided
 
 
+def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
+    """Return a logged *swap* that tells no price; it counts if its pool does."""
+    evidence = swap.evidence
+    if evidence is None or evidence.uncounted is None or swap.pool is None:
+        return swap
+    counts = counts_at(decided, swap.pool, time)
+    return replace(swap, volume=dust_volume(evidence, counts=counts))
+
+
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
     """Return what a logged *swap* counts; one of before `Uncounted` counts what it did."""
     evidence = swap.evidence
@@ -174,4 +184,4 @@ def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS)
     """Return what a logged *swap* offers; one of before decision 60 shows its volume alone."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
-    return offer_of(pool, price, swap.evidence, time)
+    return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)

@@ -73,14 +73,16 @@ DEFINITIONS: Final = (
         ),
         "How good a price is: high, medium or low. Trade on a low one with care, or not at all: it"
         " costs little to move, or nothing is certain yet.",
-        "agrees = counts for the price, and its own price is within 2 % of it\n"
+        "agrees = counts for the price, has traded within 5 min of the newest swap, and its own\n"
+        "  price is within 2 % of the price\n"
         "liquidityUsd = sum of what stands in the pools that agree, the quote alone\n"
         "high: liquidityUsd >= 100,000 and ageMs <= 5 min\n"
         "medium: liquidityUsd >= 1,000 and ageMs <= 1 h\n"
         "low: else; in the first 10 min; if pools that agree weigh no more than the others",
         "The first 10 minutes of a token are low, and those after the log of the service began."
         " What stands in a pool is the least of the last half minute, and no more than its own"
-        " trades show; null if no balance shows it. ageMs counts from the swap that set the price."
+        " trades show; of a bonding curve with its virtual reserve, which no one has paid; null if"
+        " no balance shows it. ageMs counts from the swap that set the price."
         " Pools are as of the newest swap. rejectedShareH1 is of what changed hands at a price"
         " within an hour; it does not change the confidence, because strangers can trade with"
         " themselves.",
@@ -101,9 +103,9 @@ DEFINITIONS: Final = (
         " before: so the volumes of m1, m5, m15, h1, h4 and d1 have the same sum, to the"
         " micro-dollar. A swap whose price is rejected, or whose signer bought and sold the token"
         " in one transaction, is in no volume; /swaps shows it as excludedVolume, with the reason."
-        " Swaps too small to tell a price count up to ten cents. The candle that is still open is"
-        " part of every sequence. Swaps are ordered by slot, transaction and instruction, not by"
-        " arrival.",
+        " Swaps too small to tell a price count up to ten cents, in pools that count for the price."
+        " The candle that is still open is part of every sequence. Swaps are ordered by slot,"
+        " transaction and instruction, not by arrival.",
         "Skipping empty buckets is what GeckoTerminal and Birdeye do by default.",
     ),
     Definition(
