@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -18,9 +19,12 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.errors import FolderInUse
 from mintscope.base.metrics import BACKUP_AGE_S
 from mintscope.base.primitives import UnixMs
+from mintscope.base.time import HOUR_MS
 from mintscope.edges.storage import folder
 from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.shell.cli.app import app
+from mintscope.shell.cli.doctor.backups import check_backups
+from mintscope.shell.cli.doctor.finding import Level
 from mintscope.shell.config.load import load
 from mintscope.shell.wiring.storage import backups
 from mintscope.shell.wiring.storage.identity import expect_own_stores
@@ -223,3 +227,26 @@ def test_the_age_is_that_of_the_newest_backup_and_goes_on_by_itself(
     assert began is not None
     assert backups.safe_since(config) == NOW
     assert asyncio.run(shown()) == [0, 90]
+
+
+def test_an_address_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["--to", "s3://bucket/backups"], ["s3://bucket/backups"]):
+        result = run("backup", *words)
+        assert result.exit_code == 2
+        assert "speaks no S3" in re.sub(r"[^\w ]+", " ", result.output).replace("  ", " ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_says_how_old_the_newest_backup_is(data: Path, tmp_path: Path) -> None:
+    del data
+    config = load(None).config
+    none = list(check_backups(config))
+    made = backups.take(config, tmp_path / "kept", silent, NOW)
+    young = list(check_backups(config, ManualClock(UnixMs(NOW + HOUR_MS))))
+    old = list(check_backups(config, ManualClock(UnixMs(NOW + 25 * HOUR_MS))))
+
+    levels = [[each.level for each in found] for found in (none, young, old)]
+    assert levels == [[Level.WARN], [Level.OK], [Level.WARN]]
+    assert f"{made}, 1.0 h old" in str(young[0])
+    assert "25.0 h old" in str(old[0])

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.shell.cli.config import ConfigFile
+from mintscope.shell.cli.doctor.backups import check_backups
 from mintscope.shell.cli.doctor.chain import check_chain
 from mintscope.shell.cli.doctor.coverage import check_coverage
 from mintscope.shell.cli.doctor.dollars import check_dollars
@@ -37,6 +38,7 @@ CHECKS: Final = (
     check_coverage,
     check_dollars,
     check_money,
+    check_backups,
     check_webhooks,
     check_limits,
     check_payments,
@@ -52,6 +54,7 @@ OF_STORE: Final = (
     check_coverage,
     check_dollars,
     check_money,
+    check_backups,
     check_webhooks,
     check_limits,
     check_payments,

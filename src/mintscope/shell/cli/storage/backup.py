@@ -1,6 +1,7 @@
 """`mintscope backup`: copy the installation, in rotation, and see that a copy can be restored."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -16,6 +17,7 @@ from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage import backups, places
 
 TAKE: Final = "take"
+SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
 class _TakesByDefault(TyperGroup):
@@ -65,6 +67,13 @@ def take(
     into = root or loaded.backup.to
     if folder is not None and root is not None:
         raise typer.BadParameter("expected FOLDER or --to; was both", param_hint="FOLDER")
+    for name, place in (("FOLDER", folder), ("--to", root)):
+        if place is not None and SCHEME.match(str(place)):
+            raise typer.BadParameter(
+                "expected a folder; mintscope speaks no S3: back up into a folder, and copy it by"
+                " rclone or restic, see docs/operating.md",
+                param_hint=name,
+            )
     if folder is None and into is None:
         raise typer.BadParameter(
             "expected FOLDER, --to DIR or the setting backup.to", param_hint="FOLDER"

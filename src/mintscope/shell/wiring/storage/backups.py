@@ -24,6 +24,7 @@ from mintscope.edges.storage.copying.backup import copy_files, copy_secrets
 from mintscope.edges.storage.copying.copier import Progress
 from mintscope.edges.storage.copying.table import CannotCopy
 from mintscope.edges.storage.database import DatabaseError
+from mintscope.edges.storage.provenance import TakenBackup
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.identity import opened
 from mintscope.shell.wiring.storage.migrations import migrations
@@ -106,6 +107,15 @@ def kept(found: Sequence[Path], kept_max: int, keep_days: int) -> set[Path]:
     newest_of_day = {each.name[: len("mintscope-20261126")]: each for each in found}
     days = sorted(newest_of_day)[-keep_days:] if keep_days else []
     return {*found[-kept_max:], *(newest_of_day[day] for day in days)}
+
+
+def newest(config: Config) -> TakenBackup | None:
+    """Return the newest backup that was noted.  Raises UnusableStore."""
+    try:
+        with opened(config, "money") as money:
+            return provenance.newest_backup(money)
+    except DatabaseError as cause:
+        raise StoreUnavailable(f"{cause}") from cause
 
 
 def safe_since(config: Config) -> UnixMs | None:
