@@ -1,6 +1,7 @@
 """The Containerfile copies what is there, installs what is pinned, and gives up root."""
 
 import fnmatch
+import os
 import re
 import shutil
 import subprocess
@@ -95,6 +96,7 @@ def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> 
         subprocess.run(
             [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
             cwd=project,
+            env={**os.environ, "SOURCE_COMMIT": "c0ffee" * 6 + "c0ff"},  # noqa: TID251 - handed on
             check=True,
             capture_output=True,
         )
@@ -106,6 +108,7 @@ def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> 
 
     assert len(list(tmp_path.glob("*.whl"))) == 2
     assert expected - found == set()
+    assert found - expected == {"mintscope/shell/wiring/processes/commit.txt"}
 
 
 def lay_out(folder: Path) -> set[Path]:

@@ -23,6 +23,7 @@ from support.wheels import closure, wheel_of
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "src" / "mintscope"
 NOT_INSTALLED: Final = PACKAGE / "edges" / "web" / "assets"  # for the check of static files
+COMMIT: Final = "mintscope/shell/wiring/processes/commit.txt"  # made by the build
 NEEDS: Final = ("based58", "httpx", "msgspec", "typing-extensions")
 
 pytestmark = pytest.mark.process
@@ -80,9 +81,17 @@ def test_every_file_of_the_package_is_in_one_wheel(wheels: tuple[Path, Path]) ->
     }
     server, client = map(content, wheels)
 
-    assert server | client == kept
+    assert server | client == kept | {COMMIT}
     assert server & client == set()
     assert {Path(name).suffix for name in kept} >= {".py", ".sql", ".html", ".js", ".css", ".typed"}
+
+
+def test_the_wheel_says_which_commit_it_was_built_from(wheels: tuple[Path, Path]) -> None:
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    with ZipFile(wheels[0]) as archive:
+        assert archive.read(COMMIT).decode() == head.stdout
 
 
 def test_the_client_imports_nothing_that_is_in_the_wheel_of_the_server(

@@ -16,10 +16,18 @@ SHOWN: Final = 12  # hexadecimal digits
 def commit() -> str | None:
     """Return the first 12 digits of the commit that was installed; None if nothing names it.
 
-    pip writes it down for an installation from a repository (PEP 610); a checkout has it in .git.
+    A wheel holds it (hatch_build.py); pip writes it down for an installation from a repository (PEP
+    610); a checkout has it in .git.
     """
-    found = _installed() or _checked_out(Path(__file__).resolve())
+    found = _built_in() or _installed() or _checked_out(Path(__file__).resolve())
     return None if found is None else found[:SHOWN]
+
+
+def _built_in() -> str | None:
+    try:
+        return _commit(Path(__file__).with_name("commit.txt").read_text().strip())
+    except OSError:
+        return None
 
 
 def _installed() -> str | None:
