@@ -136,8 +136,11 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	done; $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true; for each in $$started; do wait $$each || exit 1; done
 	@touch $@
 
-# Chromium comes from Debian where that is possible; without it its tests are skipped.
+# Chromium and nginx come from Debian where that is possible; without them their tests are skipped.
 $(VENV)/browser: $(VENV)/dev
+	@[ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	  echo "installing nginx ..."; export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && RUNLEVEL=1 $(APT_INSTALL) nginx; } >/dev/null 2>&1 || echo "nginx could not be installed"; }
 	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
 	  echo "installing the browser ..."; export DEBIAN_FRONTEND=noninteractive; \
 	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \

@@ -191,8 +191,43 @@ FORGERIES: Final = Recipe(
         ),
     ),
 )
+MEMOS: Final = Recipe(
+    name="memos",
+    proves=(
+        "of 100,000 payments without a memo, with one of the client's own, replayed and crossed,"
+        " none buys twice and none is paid without its answer"
+    ),
+    tests=("spec/test_memo_variations.py", "spec/test_own_memos.py"),
+    mutants=(
+        Mutant(
+            "one quote takes two payments",
+            "edges/storage/sql/money/budgets.py",
+            "if self._db.execute(QUOTE_IS_USED, (pending.quote,)).get:",
+            "if False:",
+        ),
+        Mutant(
+            "a quote is good for all of its kind",
+            "core/payments/protocol/memo.py",
+            "return of_kind + _mac(key, head, [resource, *bound])[: _MAC_BYTES - _KIND_MAC_BYTES]",
+            "return of_kind",
+        ),
+        Mutant(
+            "the amount is whatever was transferred",
+            "core/payments/protocol/verify.py",
+            'if int.from_bytes(data[1:9], "little") != asked.amount:',
+            "if False:",
+        ),
+        Mutant(
+            "two memos are as good as one",
+            "core/payments/protocol/verify.py",
+            "if len(memos) != 1:",
+            "if len(memos) < 1:",
+        ),
+    ),
+)
 
 RECIPES: Final = (
+    MEMOS,
     KILLS,
     FREEZES,
     DISK,

@@ -38,7 +38,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 
 def expect_refused(response: httpx.Response, reason: str) -> None:
     assert refusal(response) == (402, "PAYMENT_FAILED")
-    assert f"refused: {reason}." in response.json()["error"]["message"]
+    assert f"refused: {reason}" in response.json()["error"]["message"]
 
 
 def rows(world: World) -> int:

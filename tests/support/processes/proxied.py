@@ -139,7 +139,7 @@ def proxied(folder: Path) -> Iterator[Proxy]:
     for upstream in upstreams:
         threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True).start()
     (folder / "Caddyfile").write_text(caddyfile([each.address for each in upstreams]))
-    url, log = f"http://127.0.0.1:{_free_port()}", folder / "log"
+    url, log = f"http://127.0.0.1:{free_port()}", folder / "log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             [CADDY, "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"],
@@ -148,7 +148,7 @@ def proxied(folder: Path) -> Iterator[Proxy]:
         )
     try:
         proxy = Proxy(url, upstreams, log)
-        _await_port(url, process, log)
+        await_port(url, process, log)
         yield proxy
     finally:
         process.terminate()
@@ -162,10 +162,11 @@ def proxied(folder: Path) -> Iterator[Proxy]:
 def settings(folder: Path, **more: str) -> dict[str, str]:
     """Return an environment in which Caddy keeps all it has in *folder*."""
     inherited = {"PATH": os.defpath, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
-    return inherited | {"CADDY_ADMIN": f"127.0.0.1:{_free_port()}"} | more
+    return inherited | {"CADDY_ADMIN": f"127.0.0.1:{free_port()}"} | more
 
 
-def _await_port(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def await_port(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Return once *process* listens at *url*.  Raises AssertionError with its log if it ends."""
     address, until_s = httpx.URL(url), time.monotonic() + WAIT_S
     while True:
         with suppress(OSError), socket.create_connection((address.host, address.port or 0), 1):
@@ -175,6 +176,7 @@ def _await_port(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None
         time.sleep(0.02)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])

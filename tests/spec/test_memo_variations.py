@@ -1,0 +1,148 @@
+"""Payments without a memo and with one of the client's own, varied in every way that a client can.
+
+Transactions and terms are put together at random, over routes, resources, amounts, assets, keys and
+two processes; `make prove` tries 100,000.  An oracle of its own counts: what landed on chain is
+what was answered, each transaction and each quote bought at most one answer, and the answer is that
+of the quote which was shown.
+"""
+
+import os
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import KEY, SellingApi, opened, signature_header
+
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
+VARIATIONS: Final = 100_000 if FULL else 300
+ROUND: Final = 2_000 if FULL else 100  # variations of one pool of transactions and terms
+ROUTES: Final = (
+    ("GET", f"/v1/token/{TRACKED}"),
+    ("GET", f"/v1/token/{TRACKED}/swaps"),
+    ("GET", f"/v1/token/{TRACKED}/candles?tf=m5"),
+    ("POST", "/v1/credits/purchase?bundle=10"),
+    ("POST", "/v1/credits/purchase?bundle=50"),
+)
+ASSETS: Final = 2
+MEMOS: Final = ("none", "own", "quote", "two")
+EXPECTED: Final = {200, 201, 400, 402, 409, 503}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a route asked for: its whole demand, and one of its ways to pay."""
+
+    route: tuple[str, str]
+    demand: dict[str, Any]
+    offer: int
+
+    @property
+    def amount(self) -> int:
+        return int(self.demand["accepts"][self.offer]["amount"])
+
+    @property
+    def quote(self) -> str:
+        return str(self.demand["accepts"][self.offer]["extra"]["memo"])
+
+    def alone(self) -> dict[str, Any]:
+        """Return the demand as if it had that one way to pay."""
+        return self.demand | {"accepts": [self.demand["accepts"][self.offer]]}
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A transaction, what its memo is, and what it pays."""
+
+    wire: bytes
+    memo: str
+    amount: int
+
+
+class Oracle:
+    """What was answered, beside what landed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.bought: dict[bytes, tuple[str, str]] = {}  # the route of each transaction
+        self.quotes: set[str] = set()
+        self.atoms = 0
+
+    def received(self) -> int:
+        world = self.world
+        return world.received() + world.received(world.usdc_terms)
+
+    def note(self, signed: Signed, shown: Terms, asked: tuple[str, str], *, is_new: bool) -> None:
+        """Note that *asked* was answered for *signed* with the terms *shown*."""
+        assert signed.memo in {"own", "quote"}, "a payment without one memo bought something"
+        if not is_new:
+            assert self.bought.get(signed.wire) == asked, "given again to another request"
+            return
+        assert signed.wire not in self.bought, "one transaction bought two answers"
+        assert shown.quote not in self.quotes, "one quote bought two answers"
+        assert shown.route == asked, "a quote bought another resource"
+        assert signed.amount == shown.amount, "a quote bought at another price"
+        self.bought[signed.wire] = asked
+        self.quotes.add(shown.quote)
+        self.atoms += signed.amount
+
+
+async def pool_of(
+    shop: SellingApi, chance: Random, number: int
+) -> tuple[list[Terms], list[Signed]]:
+    """Return terms of every route and asset, and transactions of every memo for them."""
+    terms = [
+        Terms(route, await shop.demand(*route), offer)
+        for route in ROUTES
+        for offer in range(ASSETS)
+        for _ in range(2)
+    ]
+    signed = []
+    for place, each in enumerate(terms):
+        memo = MEMOS[(place + number) % len(MEMOS)] if chance.random() < 0.5 else "own"
+        text = each.quote if memo == "quote" else f"{number:06}-{place:04}-of-a-client"
+        recipe = shop.recipe(each.alone(), memo=text.encode())
+        listed = recipe.instructions()
+        if memo == "none":
+            listed = listed[:3]
+        elif memo == "two":
+            listed = [*listed, listed[3]]
+        signed.append(Signed(recipe.build(listed), memo, each.amount))
+    return terms, signed
+
+
+@pytest.mark.timeout(3_600)
+async def test_nothing_is_bought_twice_and_nothing_paid_without_an_answer(world: World) -> None:
+    world.buyer = world.fund("buyer", atoms=10**12, usdc_atoms=10**12)
+    chance, oracle = Random(30), Oracle(world)
+    also = [world.usdc_terms]
+    async with opened(world, also=also) as one, opened(world, also=also) as two:
+        shops = (one, two)
+        terms: list[Terms] = []
+        signed: list[Signed] = []
+        before = oracle.received()
+        for number in range(VARIATIONS):
+            if number % ROUND == 0:
+                world.seconds(125)  # quotes of the round before are old, and so are its limits
+                terms, signed = await pool_of(one, chance, number)
+            place = chance.randrange(len(terms))
+            payment = signed[place]
+            shown = terms[place] if chance.random() < 0.4 else chance.choice(terms)
+            asked = shown.route if chance.random() < 0.6 else chance.choice(ROUTES)
+            changes: dict[str, Any] = {}
+            if chance.random() < 0.1:
+                changes = {"amount": str(shown.amount + chance.choice((-1, 1)))}
+            header = signature_header(shown.alone(), payment.wire, **changes)
+            key = f"{KEY}-{chance.randrange(50)}" if chance.random() < 0.7 else None
+            answer = await chance.choice(shops).send(*asked, header, key=key)
+            assert answer.status_code in EXPECTED, answer.text
+            atoms = oracle.received() - before
+            if answer.is_success and "payment-response" in answer.headers:  # an empty page is free
+                oracle.note(payment, shown, asked, is_new=atoms > oracle.atoms)
+            assert atoms == oracle.atoms, "something was paid for without an answer"
+
+    assert len(oracle.bought) > VARIATIONS // ROUND * 5
+    assert await world.audit(full=True) == []
