@@ -107,8 +107,8 @@ GROWING: Final = (
 )
 READS_ALL: Final = re.compile(r"SCAN (\w+)(?: USING COVERING INDEX (\w+))?$")
 ALIAS: Final = re.compile(rf"\b({'|'.join(GROWING)}) AS (\w+)")
-# An index of the payments that are under way, which are few.
-OF_FEW: Final = {"payment_pending", "payment_pending_from", "payment_open"}
+# Indexes of payments that are under way, and of mints whose candles wait to be deleted: few.
+OF_FEW: Final = {"payment_pending", "payment_pending_from", "payment_open", "mint_uncleared"}
 # The beginnings of those that do.  The list may only shrink.
 READ_ALL: Final = {
     # what refers to a new row, which SQLite looks for only behind a violation
