@@ -166,17 +166,17 @@ ROWS: Final = (
     Row(
         name="the node stands still",
         breaks=of_node(faults.stands_still),
-        naming=node_naming("stands still|node_stands_still", "the node lags"),
+        naming=node_naming("stands still|node_stands_still", "does the node lag"),
     ),
     Row(
         name="the node is 400 slots behind",
         breaks=of_node(faults.behind),
-        naming=node_naming("stands still|the node is behind", "the node lags"),
+        naming=node_naming("stands still|the node is behind", "does the node lag"),
     ),
     Row(
         name="the key is revoked (401)",
         breaks=of_node(lambda: faults.status(401)),
-        naming=node_naming("HTTP 401", "refuses: .*401"),
+        naming=node_naming("was 401|HTTP 401", "refuses: .*401"),
     ),
     Row(
         name="a page of HTML, status 200",
@@ -196,7 +196,7 @@ ROWS: Final = (
     Row(
         name="blocks without a time",
         breaks=of_node(lambda: faults.without_time),
-        naming=node_naming("blockTime|time"),
+        naming=node_naming('"check": "node".*check_fails'),
     ),
     Row(
         name="finality stands still",

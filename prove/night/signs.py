@@ -15,6 +15,7 @@ from prove.night.installation import Installation
 LOOK_S: Final = 0.5
 DOCTOR_AFTER_S: Final = 25.0
 DOCTOR_AGAIN_S: Final = 15.0
+RESOLVED_S: Final = 60.0
 LEVELS: Final = frozenset({"warning", "error", "critical"})
 
 
@@ -59,12 +60,25 @@ class Observer:
     def __init__(self, installation: Installation, naming: Naming) -> None:
         self._installation = installation
         self._naming = naming
-        self._alerts_before = installation.alerts()
+        self._alerts_before = self._alerts_that_stay()
         self._failing_before = set(installation.failing())
         self._log_at = installation.log.stat().st_size
         self._doctor: threading.Thread | None = None
         self._start_s = time.monotonic()
         self.signs = Signs()
+
+    def _alerts_that_stay(self) -> set[str]:
+        """Return which alerts fire, once those that may name the fault are over, if they are soon.
+
+        They resolve some scrapes after the fault before.
+        """
+        until_s = time.monotonic() + RESOLVED_S
+        while True:
+            fire = self._installation.alerts()
+            mine = {each for each in fire if re.fullmatch(self._naming.alerts or "", each)}
+            if not mine or time.monotonic() > until_s:
+                return fire
+            time.sleep(LOOK_S)
 
     def observe(self, enough_s: float, most_s: float) -> None:
         """Look until the fault is named everywhere, and *enough_s* at most, or *most_s* for alerts.
@@ -118,8 +132,9 @@ class Observer:
         for line in self._new_lines():
             if line.get("level") in LEVELS and not signs.first_line:
                 signs.first_line = f"{at_s:.0f} s {line.get('event')}"
+            is_old = "repeated" in line  # folded: of a minute that may be before the fault
             text = json.dumps(line)
-            if naming.log is not None and re.search(naming.log, text):
+            if naming.log is not None and not is_old and re.search(naming.log, text):
                 signs.note("log", at_s, _said(line))
 
     def _ask_doctor(self) -> None:

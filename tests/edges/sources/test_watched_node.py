@@ -130,6 +130,14 @@ async def test_one_that_lags_is_told(watched: Watched) -> None:
     assert "the node is behind" in await watched.said(slot=129, age_s=160)
 
 
+async def test_one_that_goes_back_is_told(watched: Watched) -> None:
+    await watched.watched.head(CONFIRMED)
+    watched.node.newest = 40
+    watched.clock.advance(12_000)
+    said = await watched.said(slot=100, age_s=25)
+    assert "the node is behind: it names slot 40, and has named 100 before" in said
+
+
 async def test_one_that_does_not_answer_is_told(watched: Watched) -> None:
     watched.node.gives_blocks = False
     asking = asyncio.create_task(watched.watched.block(Slot(100), CONFIRMED))

@@ -427,7 +427,17 @@ def test_every_name_with_a_size_says_its_unit() -> None:
     plain = ("_max", "_requests", "_per_day", "_version", "_in_flight", "port", "start", "decimals")
     shares = ("_share_min",)
     lamports = ("_lamports", "_lamports_min")
-    counted = ("_s", "_ms", "_bytes_max", "_bytes_min", "_slots", "_minutes", "_hours", "_days")
+    counted = (
+        "_s",
+        "_ms",
+        "_bytes_max",
+        "_bytes_min",
+        "_slots",
+        "_minutes",
+        "_hours",
+        "_days",
+        "_months",
+    )
     units = (*counted, *lamports, *plain, *shares)
 
     for _, _, group in settings():

@@ -97,13 +97,15 @@ class WatchedNode:
         self._late_before_s = late_s
         if late_s <= LATE_S or catches_up or now_s - self._began_at_s <= LATE_S:
             return
+        named = self._head
         with suppress(RpcFailure, TimeoutError):  # a stream may be followed without asking it
             async with asyncio.timeout(ASK_S):
-                self._note_head((await self.node.head(Commitment.CONFIRMED)).slot)
-        why = self._why(slot, self.clock.monotonic_s())
+                named = (await self.node.head(Commitment.CONFIRMED)).slot
+                self._note_head(named)
+        why = self._why(slot, named, self.clock.monotonic_s())
         raise ServiceUnavailable(f"{why}; the newest block is {late_s:.0f} s old")
 
-    def _why(self, slot: Slot | None, now_s: float) -> str:
+    def _why(self, slot: Slot | None, named: Slot | None, now_s: float) -> str:
         if self._failures:
             asked, failure = next(iter(self._failures.items()))
             return (
@@ -115,6 +117,11 @@ class WatchedNode:
             return (
                 f"the node has not answered for {now_s - asked_at_s:.0f} s what it was asked for,"
                 f" {asked}: look at the provider"
+            )
+        if self._head is not None and named is not None and self._head - named > FAR_SLOTS:
+            return (
+                f"the node is behind: it names slot {named}, and has named {self._head} before:"
+                " look at the provider, or change chain.rpc_url"
             )
         if self._head is None or now_s - self._rose_at_s > STILL_S:
             return (

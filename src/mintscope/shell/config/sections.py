@@ -267,6 +267,9 @@ class WatchConfig(Section):
     memory_free_share_min: float = Field(default=0.05, ge=0, le=1)
     """Part of the memory that is free, of the limit of this process's control group or of the
     machine; with less the check `memory` fails."""
+    backup_age_max_hours: int = Field(default=26, ge=0)
+    """Age of the newest backup that was noted, or of the installation while there is none; if it is
+    older, the check `backup` fails. 0: backups are not looked at."""
     wal_bytes_max: int = Field(default=256 * 1024**2, ge=1)
     """Length of the write-ahead log of an SQLite file; if it is longer, the check `wal` fails."""
     public_address: bool = True

@@ -68,6 +68,7 @@ from mintscope.shell.wiring.storage.limits import open_limits
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 from mintscope.shell.wiring.watching import (
     asking_public_address,
+    backup_checks,
     delivery_checks,
     machine_checks,
     watching,
@@ -139,6 +140,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
         Check("streams", streams.expect_room, is_vital=False),
         Check("ingest", market.failing_ingest_checks.expect_none, is_vital=False),
         *delivery_checks(config, clock),
+        *backup_checks(config),
     ]
     checks += [*machine_checks(config), *await enter(asking_public_address(config, clock))]
     api = create_api(

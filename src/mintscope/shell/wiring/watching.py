@@ -5,8 +5,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from prometheus_client import REGISTRY
+
 from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.metrics import EMAILS, WEBHOOKS
+from mintscope.base.time import HOUR_S
 from mintscope.edges.api.check import Check, result_of
 from mintscope.edges.maintenance.attempts import Attempts
 from mintscope.edges.maintenance.check_watch import CheckWatch, Keep
@@ -58,6 +62,24 @@ def machine_checks(config: Config) -> list[Check]:
     if config.store is None:
         checks.append(Check("wal", machine.expect_short_log, is_vital=False))
     return checks
+
+
+def backup_checks(config: Config) -> list[Check]:
+    """Return the check of the newest backup, by the age that is shown; none if it is switched off.
+
+    Until that was read, nothing is said.
+    """
+    hours_max = config.watch.backup_age_max_hours
+
+    async def expect_young() -> None:
+        age_s = REGISTRY.get_sample_value("mintscope_backup_age_s")
+        if age_s is not None and age_s > hours_max * HOUR_S:
+            raise ServiceUnavailable(
+                f"the newest backup is {age_s / HOUR_S:.0f} h old, more than {hours_max}: does the"
+                " timer of mintscope backup run? Its log says why not"
+            )
+
+    return [Check("backup", expect_young, is_vital=False)] if hours_max else []
 
 
 @asynccontextmanager

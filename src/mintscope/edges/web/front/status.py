@@ -51,6 +51,7 @@ NAMES: Final = {
     "disk": "There is room on the disk",
     "memory": "There is free memory",
     "wal": "The write-ahead log is short",
+    "backup": "There is a new backup",
     "address": "Clients reach the service, and its certificate is good",
 }
 
@@ -80,6 +81,7 @@ FAULTS: Final = {
     "disk": "The disk fills up",
     "memory": "Memory runs out",
     "wal": "The write-ahead log grows",
+    "backup": "There is no new backup",
     "address": "Clients may not reach the service",
 }
 

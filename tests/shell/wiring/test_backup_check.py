@@ -1,0 +1,20 @@
+"""The age of the newest backup is a check of the api, if backups are looked at."""
+
+import pytest
+
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.metrics import BACKUP_AGE_S
+from mintscope.shell.config.config import Config
+from mintscope.shell.config.sections import WatchConfig
+from mintscope.shell.wiring.watching import backup_checks
+
+
+async def test_an_old_backup_is_told() -> None:
+    (check,) = backup_checks(Config())
+    BACKUP_AGE_S.set(26 * 3_600)
+    await check.probe()
+    BACKUP_AGE_S.set(27 * 3_600)
+    with pytest.raises(ServiceUnavailable, match="the newest backup is 27 h old, more than 26"):
+        await check.probe()
+    assert not check.is_vital
+    assert backup_checks(Config(watch=WatchConfig(backup_age_max_hours=0))) == []
