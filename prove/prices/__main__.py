@@ -22,6 +22,7 @@ from prove.prices.scenarios import (
     leaves_curve,
     many_pools,
     out_of_range,
+    over_a_window,
     rich,
     stranger_in_first_minutes,
     washed,
@@ -55,10 +56,12 @@ RESISTED: Final[dict[str, Made]] = {
     "1,000,000 USD for one second at +50 %": for_a_second,
     "1,000,000 USD in ten pools within a second at +50 %": for_a_second_in_many,
     "1.5 times the depth, out of range": out_of_range,
+    "1,000,000 USD for a second over the end of a half minute at +50 %": over_a_window,
 }
 RICH: Final[dict[str, Callable[[float], tuple[Sequence[Trade], int]]]] = {
     "while it trades every 2 s": rich,
     "while it trades every 20 s": partial(rich, every_s=20.0),
+    "while it trades every 2 s, by a pool of ten minutes": partial(rich, early_s=700),
     "in 35 s of quiet": partial(rich, quiet_s=35),
     "in 5 minutes of quiet": partial(rich, quiet_s=300),
     "in an hour of quiet": partial(rich, quiet_s=3_600),

@@ -173,6 +173,21 @@ def for_a_second_in_many(seed: int) -> Scenario:
     return Scenario(in_order(honest, own), 900)
 
 
+def over_a_window(seed: int) -> Scenario:
+    """Return a million dollars for a second in a pool that has held ten dollars for ten minutes.
+
+    The second is one in which a half minute ends, as the rule counts them.
+    """
+    honest, price = _honest(seed, 1_800)
+    end = 1_240 - (START + 1_240) % 30 + 30
+    early = [_own(end - 700.0 + 20 * n, price(end - 700 + 20 * n), 5.0, 10.0) for n in range(33)]
+    late = [
+        _own(end - 1.0, price(end - 1), 100.0, 1e6, signer="own-1"),
+        _own(end, 1.5, 100.0, 1e6, signer="own-2"),
+    ]
+    return Scenario(in_order(honest, early, late), 900)
+
+
 def out_of_range(seed: int) -> Scenario:
     """Return a pool of 1.5 times the depth that fifty dollars move by a half: all out of range."""
     honest, _ = _honest(seed, 1_800)
@@ -183,21 +198,29 @@ def out_of_range(seed: int) -> Scenario:
     return Scenario(in_order(honest, own), 600)
 
 
-def rich(
-    usd: float, *, moves: float = 1.05, quiet_s: int = 0, every_s: float = 2.0, for_s: int = 120
+def rich(  # noqa: PLR0913 - what an attack is made of
+    usd: float,
+    *,
+    moves: float = 1.05,
+    quiet_s: int = 0,
+    every_s: float = 2.0,
+    for_s: int = 120,
+    early_s: int = 100,
 ) -> tuple[list[Trade], int]:
     """Return an attack on a token with 100,000 USD of depth by one who lets *usd* stand.
 
     quiet_s   without an honest trade before the attack, and during it
     every_s   between honest trades, on average
+    early_s   for which the pool was there before, at the honest price
     """
     begin = 1_200
     honest, price = _honest(7, begin if quiet_s else begin + for_s, every_s=every_s)
     start = begin + quiet_s if quiet_s else begin
-    # The pool was there before, at the honest price.
     early = [
-        _own(start - 100.0 + n, price(start - 100 + n), 50.0, usd, signer=f"own-{n % 7}")
-        for n in range(100)
+        _own(
+            start - early_s + 1.0 * n, price(start - early_s + n), 50.0, usd, signer=f"own-{n % 7}"
+        )
+        for n in range(early_s)
     ]
     late = [
         _own(start + 1.0 * n, moves * price(start + n), 50.0, usd, signer=f"own-{n % 7}")

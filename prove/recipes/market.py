@@ -164,6 +164,27 @@ BOUGHT: Final = Recipe(
             ("core/market/test_quotes.py",),
         ),
         Mutant(
+            "money of a second is money of half a minute",
+            STANDING,
+            "return min(left, depth), pool.low if passed == 1 else left",
+            "return depth, pool.low",
+            ("core/market/test_standing_definition.py", "core/market/test_price_rules.py"),
+        ),
+        Mutant(
+            "fees between purchases and sales are a move",
+            STANDING,
+            "if not is_of_one_side or offer.volume * DUST < pool.low:",
+            "if offer.volume * DUST < pool.low:",
+            ("core/market/test_standing_definition.py",),
+        ),
+        Mutant(
+            "money that stood once is behind a token for ever",
+            "core/market/quotes.py",
+            "if low <= one.usd <= high and time - one.at <= ROBUST_FRESH_S",
+            "if low <= one.usd <= high",
+            ("core/market/test_quotes.py",),
+        ),
+        Mutant(
             "the legs of a loop set prices",
             PRICING,
             "trips |= dict.fromkeys(_loops(together), Trip.LOOP)",
@@ -209,6 +230,13 @@ VOLUMES: Final = Recipe(
             "volume = 0 if uncounted else flow",
             "volume = flow",
             ("core/market/test_volumes_add_up.py",),
+        ),
+        Mutant(
+            "dust in a pool of one's own is volume",
+            PRICING,
+            "is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME",
+            "is_volume = not evidence.uncounted and evidence.flow <= DUST_VOLUME",
+            ("core/market/test_excluded_volume.py",),
         ),
         Mutant(
             "a past that joins keeps its volume",

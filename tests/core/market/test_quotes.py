@@ -203,11 +203,11 @@ class TestAQuoteOfOnesOwn:
     """Anyone can make a token, trade it for SOL in a pool of ten dollars, and own a billion."""
 
     def began(
-        self, depth_of_quote: int, *, moment: int = 0, moment_at: int = 0
+        self, depth_of_quote: int, *, moment: int = 0, moments: range = range(0)
     ) -> tuple[Standings, UnixS]:
         """Return an honest pool of TOKEN at 2 USD that holds 100,000, and OTHER at 1 USD.
 
-        moment   micro-USD that stood in a second pool of OTHER, at its swap in slot *moment_at*
+        moment   micro-USD that stood in a second pool of OTHER, at its swaps in slots *moments*
         """
         pools, time = Standings(), NOW
         for number in range(1_801):
@@ -219,16 +219,22 @@ class TestAQuoteOfOnesOwn:
                 pools.sets_price(TOKEN, honest)
             made = offer(1.0, time)._replace(signer=signer, depth=depth_of_quote)
             pools.sets_price(OTHER, made)
-            if number == moment_at:
+            if number in moments:
                 pools.sets_price(OTHER, made._replace(pool="moment", depth=moment))
             pools.finalize(Slot(number))
         return pools, time
 
     def sets_price(
-        self, depth_of_quote: int, *, usd: float, seconds: int = 900, **more: int
+        self,
+        depth_of_quote: int,
+        *,
+        usd: float,
+        seconds: int = 900,
+        moment: int = 0,
+        moments: range = range(0),
     ) -> bool:
         """Return whether a pool with a million of OTHER comes to decide the price of TOKEN."""
-        pools, time = self.began(depth_of_quote, **more)
+        pools, time = self.began(depth_of_quote, moment=moment, moments=moments)
         sets = False
         for number in range(seconds):
             pools.begin(Slot(10_000 + number))
@@ -237,7 +243,7 @@ class TestAQuoteOfOnesOwn:
             own = swap(OTHER, int(100 * usd * 10**6), TOKEN, 100 * 10**6)
             own = own._replace(pool="own", in_left=10**12, signer=f"own {number % 3}")
             priced = price_slot([own], RATE, pools.sets_price, quotes, UnixS(time + number)).swaps
-            sets = priced[0].price_usd is not None
+            sets = sets or priced[0].price_usd is not None
             pools.sets_price(OTHER, offer(1.0, UnixS(time + number))._replace(depth=depth_of_quote))
         return sets
 
@@ -246,11 +252,11 @@ class TestAQuoteOfOnesOwn:
         assert not self.sets_price(10 * 10**6, usd=6.0)
         assert not self.sets_price(90_000 * 10**6, usd=6.0)
 
-    @pytest.mark.parametrize("moment_at", [1_700, 1_795, 1_800])
-    def test_money_of_a_moment_stands_behind_nothing(self, moment_at: int) -> None:
-        """Ten million dollars beside it, at one swap: that pool never trades again."""
-        more = {"moment": 10**13, "moment_at": moment_at}
-        assert not self.sets_price(10 * 10**6, usd=6.0, **more)
+    @pytest.mark.parametrize("moments", [range(1_800, 1_801), range(1_000, 1_601, 20)])
+    def test_money_of_a_while_stands_behind_nothing(self, moments: range) -> None:
+        """120,000 USD beside it, at one swap or for twenty minutes, and then no longer."""
+        moment = 120_000 * 10**6
+        assert not self.sets_price(2_000 * 10**6, usd=6.0, moment=moment, moments=moments)
 
     def test_what_is_sold_for_a_deep_token_has_its_depth(self) -> None:
         assert self.sets_price(1_000_000 * 10**6, usd=6.0)

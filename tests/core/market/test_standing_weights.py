@@ -119,7 +119,12 @@ def test_a_pool_that_seldom_trades_is_as_old_as_one_that_often_does() -> None:
 def test_fees_between_purchases_and_sales_are_no_move() -> None:
     """A pool with a fee of 5 %, in which people trade ten dollars: all that stands in it counts."""
     both = [
-        one._replace(usd=2.1 if is_buy else 1.9, volume=10 * 10**6, is_buy=is_buy)
+        one._replace(
+            usd=2.1 if is_buy else 1.9,
+            sol=(2.1 if is_buy else 1.9) / 150,
+            volume=10 * 10**6,
+            is_buy=is_buy,
+        )
         for number, one in enumerate(trades("honest", range(0, 1_200, 5)))
         for is_buy in [number // 3 % 2 == 0]
     ]

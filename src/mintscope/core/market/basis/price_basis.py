@@ -115,13 +115,11 @@ def basis_by(standing: Standing) -> PriceBasis:
     # Of a pool that weighs nothing nothing is known but its price.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     counting = [(one, weight) for one, weight in counting if weight >= least]
-    agreeing = [
-        (one, weight)
-        for one, weight in counting
-        if low <= one.usd <= high and newest - one.at <= FRESH_S
-    ]
-    depth = sum(one.depth for one, _ in agreeing)
-    for_it = sum(weight for _, weight in agreeing)
+    near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
+    # What was seen in a pool that no longer trades may have left it.
+    agreeing = [one for one, _ in near if newest - one.at <= FRESH_S]
+    depth = sum(one.depth for one in agreeing)
+    for_it = sum(weight for _, weight in near)
     return PriceBasis(
         pool=standing.pool,
         at=standing.at,
