@@ -133,6 +133,18 @@ async def test_a_cap_that_is_lowered_again_and_again_is_counted(service: Service
     assert after - before == WRITES.count - 1
 
 
+async def test_a_key_is_revoked_though_the_budget_is_used_up(service: Service) -> None:
+    """A thief of the key may have used it up."""
+    key = await Agent(service).key(Scope.WALLETS_WRITE)
+    path, body = "/v1/account/wallets/challenge", {"wallet": WSOL}
+    for _ in range(WRITES.count):
+        await call(service, key, "POST", path, body)
+
+    assert (await call(service, key, "POST", path, body)).status_code == 429
+    assert (await call(service, key, "DELETE", "/v1/me/key")).status_code == 200
+    assert (await call(service, key, "GET", "/v1/me")).status_code == 401
+
+
 async def test_a_challenge_that_is_replayed_makes_rows_within_the_budget(service: Service) -> None:
     """Linked and unlinked again and again: each of both is in the audit log for good."""
     agent = Agent(service)

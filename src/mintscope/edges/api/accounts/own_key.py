@@ -79,8 +79,12 @@ class OwnKeyRoutes:
         return success(request, answer, at=self.clock.now(), status=201)
 
     async def revoke_own_key(self, request: Request) -> Response:
-        """End the key that is sent, at once."""
-        holder = await self.gate.change(request)
+        """End the key that is sent, at once.
+
+        It is not counted: who has stolen the key, and used up the budget, must not keep its owner
+        from that.
+        """
+        holder = await self.gate.admit(request)
         await self.own.revoke(holder)
         answer = RevokedKey(key_id=holder.key.key_id)
         return success(request, answer, at=self.clock.now())
