@@ -18,7 +18,7 @@ PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
 CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
 CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
-.PHONY: help setup demo quick test check bench mainnet market cluster storm prove night fuzz mutation report audit sbom protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation report audit sbom protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -77,6 +77,9 @@ mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each
 
 market: $(VENV)/bench ## 5,000 swaps a second over 100,000 tokens, MINUTES=10 each on PostgreSQL and SQLite: lag, processor, memory, disk
 	@$(BIN)/python -m bench.whole_market $(or $(MINUTES),10)
+
+age: $(VENV)/dev ## what years of rows cost, at three ages on both engines, as a table: minutes; ARGS="--scale 1": hours, 60 GB
+	@$(BIN)/python -m bench.age $(ARGS)
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
 	@$(BIN)/ruff format src tests bench prove

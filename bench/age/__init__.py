@@ -1,0 +1,1 @@
+"""Whether anything grows worse than the store: the same steps at three ages, on both engines."""

@@ -1,0 +1,330 @@
+"""`make age`: what years of rows cost, at three ages, on both engines.
+
+`python -m bench.age [--scale 0.01] [--in FOLDER] [--engine NAME]`: scale 1 is 1 million
+mints seen, 100,000 followed, 105 million candles and 100 million entries: 20 GB on SQLite, 40 GB
+on PostgreSQL.  The ages are 1/16, 1/4 and all of that.
+
+A store is made as an older version had it, upgraded, followed by a real ingest on a chain that
+trades, and asked by commands, audits and HTTP.  Exit code 1 if a step grows worse than its store, a
+step is over its timeout, or a start is over 5 s.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from bench.age.costs import Cost, TooSlow, cost_so_far, ran, running
+from bench.age.filling import Age, address
+from bench.age.places import (
+    LEFT,
+    NEW_DAY,
+    NEWEST,
+    PLACES,
+    TIME,
+    TRADED,
+    Place,
+    SqlitePlace,
+    Traded,
+)
+from bench.process import free_port, python_running
+from mintscope.base.clock import SystemClock
+from mintscope.base.solana import WSOL
+from mintscope.core.market.engine.fold import read_state
+
+FULL: Final = Age(1_000_000, 100_000, 105_000_000, 100_000_000)
+SHARES: Final = (1 / 16, 1 / 4, 1.0)
+SCALE: Final = 0.01
+READY_S: Final = 5.0
+FRESH_S: Final = 10.0  # how old the newest block is of an ingest that follows
+PART_S: Final = 5.0  # what a statement may take on PostgreSQL
+ANSWER_S: Final = 1.0
+FOLLOWED_S_MAX: Final = 300.0  # the first time: all that the chain has
+STEP_S_MAX: Final = 7_200.0
+PAUSE_S: Final = 0.05
+GROWS: Final = 1.5  # times as much as the store: what else the machine does
+NOISE_S: Final = 0.5
+COMMANDS: Final = {
+    "doctor": ("doctor",),
+    "credits list": ("credits", "list"),
+    "users list": ("users", "list"),
+    "tokens list": ("tokens", "list"),
+}
+HEAD: Final = f"{'engine':11} {'step':18} {'age':>5} {'wall s':>9} {'CPU s':>9} {'MB':>8}  note"
+
+
+class Measured(NamedTuple):
+    """What a step took at an age: *share* of the largest."""
+
+    engine: str
+    step: str
+    share: float
+    cost: Cost
+
+
+class Limit(NamedTuple):
+    """What a step may take: as it is noted, or in all."""
+
+    most_s: float
+    is_noted: bool = False
+
+
+LIMITS: Final = {
+    "start ingest": Limit(READY_S),
+    "start api": Limit(READY_S),
+    "audit": Limit(PART_S, is_noted=True),
+    "audit of the day": Limit(PART_S, is_noted=True),
+    "statement": Limit(ANSWER_S, is_noted=True),
+    "cold report": Limit(ANSWER_S),
+}
+
+
+def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
+    """Wait until *is_so*.  Raises TooSlow."""
+    end_s = time.monotonic() + within_s
+    while not is_so():
+        if time.monotonic() > end_s:
+            raise TooSlow(f"{what}: not within {within_s:.0f} s")
+        time.sleep(PAUSE_S)
+
+
+def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
+    """Return status and body of what the api answers; 0 if it does not."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        connection.request("GET", path, headers=headers)
+        got = connection.getresponse()
+        return got.status, got.read()
+    except OSError:
+        return 0, b""
+    finally:
+        connection.close()
+
+
+@contextmanager
+def followed(place: Place, settings: Mapping[str, str]) -> Iterator[None]:
+    """Run an ingest; the block begins once it follows the chain."""
+    before = place.asked(NEWEST)
+    with running(settings, "ingest"):
+        until(lambda: place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)
+        until(
+            lambda: place.asked(TIME) > SystemClock().now() / 1_000 - FRESH_S,
+            "ingest",
+            FOLLOWED_S_MAX,
+        )
+        yield
+
+
+def traded() -> Traded:
+    """Return the state of a mint that trades, of a store of its own."""
+    with TemporaryDirectory() as folder, python_running("bench.market") as chain_port:
+        place = SqlitePlace(Path(folder))
+        api_port = free_port()
+        settings = settings_of(place, chain_port, api_port, "first")
+        token = ran(settings, "-m", "mintscope", "credits", "issue", "9", timeout_s=60)[1].strip()
+        with running(settings, "ingest"), running(settings, "api"):
+            until(
+                lambda: answer(api_port, f"/v1/token/{WSOL}", token)[0] == http.client.OK,
+                "a first report",
+                FOLLOWED_S_MAX,
+            )
+            until(lambda: place.asked(TRADED) is not None, "a first state", FOLLOWED_S_MAX)
+            return Traded(*place.asked(TRADED))
+
+
+def aged(sample: Traded, age: Age) -> Traded:
+    """Return *sample* with as many minutes as each mint of *age* has, and no wider candles."""
+    state = read_state(sample.state)
+    state["frames"]["count"] = 0
+    state["frames"]["count"][0, 0] = age.candles_each
+    return sample._replace(state=state.tobytes())
+
+
+def settings_of(
+    place: Place, chain_port: int, api_port: int, start: str = "latest"
+) -> dict[str, str]:
+    """Return what the processes of *place* are started with; *start*: where a new log begins."""
+    return {
+        **place.settings,
+        "MINTSCOPE_CHAIN__RPC_URL": f"http://127.0.0.1:{chain_port}",
+        "MINTSCOPE_CHAIN__START": start,
+        "MINTSCOPE_API__PORT": str(api_port),
+    }
+
+
+class Scene:
+    """Measures the steps of one store."""
+
+    def __init__(self, place: Place, age: Age, settings: Mapping[str, str], api_port: int) -> None:
+        self._place = place
+        self._age = age
+        self._settings = settings
+        self._port = api_port
+
+    def steps(self) -> Iterator[tuple[str, Cost]]:
+        """Yield what each step took, in the order in which an operator meets them."""
+        yield "upgrade", self._command("migrate")
+        for step in ("audit", "audit of the day"):
+            yield step, self._step("audit")
+        yield "statement", self._step("statement")
+        token = self._token()
+        with followed(self._place, self._settings):
+            pass  # a log that begins: a start that goes on is measured
+        yield from self._served(token)
+        for name, words in COMMANDS.items():
+            yield name, self._command(*words)
+        if "MINTSCOPE_STORE" not in self._settings:
+            with TemporaryDirectory(dir=self._settings["MINTSCOPE_DATA_DIR"]) as within:
+                yield "backup", self._command("backup", f"{within}/backup")
+
+    def _served(self, token: str) -> Iterator[tuple[str, Cost]]:
+        before, begun_s = self._place.asked(NEWEST), time.monotonic()
+        with running(self._settings, "ingest") as ingest:
+            until(lambda: self._place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)
+            yield "start ingest", cost_so_far(ingest, begun_s)
+            begun_s = time.monotonic()
+            with running(self._settings, "api") as api:
+                until(lambda: answer(self._port, "/readyz")[0] == http.client.OK, "api", STEP_S_MAX)
+                yield "start api", cost_so_far(api, begun_s)
+                until(lambda: answer(self._port, "/v1/tokens")[0] == http.client.OK, "list", 600)
+                yield "first list", cost_so_far(api, begun_s)
+                yield "cold report", self._report(token)
+        yield "midnight", self._midnight()
+
+    def _report(self, token: str) -> Cost:
+        begun_s = time.monotonic()
+        status, body = answer(self._port, f"/v1/token/{address(self._age.followed // 2)}", token)
+        if status != http.client.OK:
+            raise RuntimeError(f"expected a report; was {status}: {body[:300]!r}")
+        took_s = time.monotonic() - begun_s
+        return Cost(took_s, 0, 0, f"{len(json.loads(body)['data'])} fields")
+
+    def _midnight(self) -> Cost:
+        """Let a day begin: all mints that are not followed are forgotten, and blocks go on."""
+        for statement in NEW_DAY:
+            self._place.asked(statement)
+        left = LEFT.format(count=self._age.seen)
+        slot, begun_s, longest_s = self._place.asked(NEWEST), time.monotonic(), 0.0
+        moved_s = begun_s
+        with running(self._settings, "ingest") as ingest:
+            while self._place.asked(left):
+                newest, now_s = self._place.asked(NEWEST), time.monotonic()
+                if newest > slot:
+                    longest_s, slot, moved_s = max(longest_s, now_s - moved_s), newest, now_s
+                if now_s - begun_s > STEP_S_MAX:
+                    raise TooSlow(f"midnight: not within {STEP_S_MAX:.0f} s")
+                time.sleep(PAUSE_S)
+            return cost_so_far(ingest, begun_s, f"{longest_s:.1f} s without a new block")
+
+    def _token(self) -> str:
+        words = ("-m", "mintscope", "credits", "issue", "1000")
+        return ran(self._settings, *words, timeout_s=60)[1].strip()
+
+    def _command(self, *words: str) -> Cost:
+        return self._cost("-m", "mintscope", *words)[0]
+
+    def _step(self, name: str) -> Cost:
+        cost, printed = self._cost("-m", "bench.age.steps", name)
+        return replace(cost, note=printed.strip().splitlines()[-1])
+
+    def _cost(self, *words: str) -> tuple[Cost, str]:
+        before_s = self._place.server_cpu_s()
+        cost, printed = ran(self._settings, *words, timeout_s=STEP_S_MAX)
+        server_s = self._place.server_cpu_s() - before_s
+        return replace(cost, cpu_s=cost.cpu_s + server_s), printed
+
+
+def measure(
+    engine: str, age: Age, share: float, sample: Traded, within: Path | None
+) -> Iterator[Measured]:
+    """Yield what each step takes at *age*."""
+    with ExitStack() as stack:
+        chain_port = stack.enter_context(python_running("bench.market"))
+        place = stack.enter_context(PLACES[engine](within))
+        api_port = free_port()
+        begun_s = time.monotonic()
+        place.make(age, aged(sample, age), SystemClock().now())
+        note = f"{place.disk_mb():,.0f} MB"
+        yield Measured(engine, "(made)", share, Cost(time.monotonic() - begun_s, 0, 0, note))
+        scene = Scene(place, age, settings_of(place, chain_port, api_port), api_port)
+        for step, cost in scene.steps():
+            yield Measured(engine, step, share, cost)
+
+
+def missed(found: list[Measured]) -> list[str]:
+    """Return the goals that were missed, in words."""
+    problems = []
+    for each in found:
+        limit = LIMITS.get(each.step)
+        if limit is not None:
+            took_s = float(each.cost.note.split()[0]) if limit.is_noted else each.cost.wall_s
+            if took_s > limit.most_s:
+                problems.append(
+                    f"{each.engine}, {each.step}, {each.share:.2f}: {took_s:.1f} s, not"
+                    f" {limit.most_s:.0f} s"
+                )
+    by_step: dict[tuple[str, str], list[Measured]] = {}
+    for each in found:
+        by_step.setdefault((each.engine, each.step), []).append(each)
+    for (engine, step), ages in by_step.items():
+        for younger, older in pairwise(ages):
+            most = GROWS * older.share / younger.share
+            for name, was, now in (
+                ("CPU s", younger.cost.cpu_s, older.cost.cpu_s),
+                ("MB", younger.cost.peak_mb, older.cost.peak_mb),
+            ):
+                if now > most * max(was, NOISE_S):
+                    problems.append(
+                        f"{engine}, {step}: {was:.1f} to {now:.1f} {name}, worse than linear"
+                    )
+    return problems
+
+
+def line(each: Measured) -> str:
+    """Return a line of the table."""
+    cost = each.cost
+    return (
+        f"{each.engine:11} {each.step:18} {each.share:5.2f} {cost.wall_s:9.2f} {cost.cpu_s:9.2f}"
+        f" {cost.peak_mb:8.0f}  {cost.note}"
+    ).rstrip()
+
+
+def main() -> int:
+    """Print the table, and the goals that were missed; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m bench.age", description=__doc__)
+    parser.add_argument("--scale", type=float, default=SCALE, help="share of the full size")
+    parser.add_argument("--in", dest="within", type=Path, help="folder of the stores")
+    parser.add_argument("--engine", choices=PLACES, action="append")
+    asked = parser.parse_args()
+    found: list[Measured] = []
+    problems: list[str] = []
+    largest = FULL.times(asked.scale)
+    busy, *_ = os.getloadavg()
+    print(f"largest: {largest}; load of the machine: {busy:.1f}\n{HEAD}", flush=True)
+    sample = traded()
+    for engine in asked.engine or PLACES:
+        for share in SHARES:
+            try:
+                for each in measure(engine, largest.times(share), share, sample, asked.within):
+                    print(line(each), flush=True)
+                    found.append(each)
+            except TooSlow as error:
+                problems.append(f"{engine}, {share:.2f}: {error}")
+    problems += missed(found)
+    for problem in problems:
+        print(f"missed: {problem}", flush=True)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""Where a store is: made as an older version had it, and filled, on each engine."""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, Final, NamedTuple, Protocol
+
+import apsw
+import psycopg
+
+from bench.age import filling
+from bench.age.filling import Age
+from bench.mainnet.__main__ import cpu_s, disk_bytes
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
+from mintscope.edges.storage.postgres import migrating
+from mintscope.edges.storage.sql.market.mints import BEFORE_ALL
+from mintscope.edges.storage.sqlite import old_states
+from mintscope.edges.storage.sqlite.connection import SIZES, USUAL_SIZES, migrations
+
+# The newest migrations that the older version does not know, by the first number of each kind.
+SINCE: Final = {"sqlite": {"money": 390, "market": 80}, "postgresql": {"money": 90, "market": 80}}
+MINTS_A_PART: Final = 50_000
+COPY: Final = "COPY mint (id, address, since_slot, is_listed) FROM STDIN"
+TRIGGERS: Final = """
+SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'credit_entry'
+"""
+FILLED: Final = ("credit_entry", "credit_account", "mint", "state", "activity", "candle")
+TRADED: Final = "SELECT state, last_swap, in_sol FROM state ORDER BY length(state) DESC LIMIT 1"
+NEWEST: Final = "SELECT coalesce(max(slot), 0) FROM header WHERE is_dead = 0"
+TIME: Final = "SELECT coalesce(max(time), 0) FROM header WHERE is_dead = 0"
+# As if the newest block of the log had been one of the day before.
+NEW_DAY: Final = (
+    "UPDATE activity SET day = day - 2",
+    "UPDATE progress SET folded_day = folded_day - 1",
+)
+LEFT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NULL AND id <= {count}"
+
+
+class Traded(NamedTuple):
+    """The state of a mint that trades."""
+
+    state: bytes
+    last_swap: int
+    in_sol: bytes | None
+
+
+class Place(Protocol):
+    """A store of one engine."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What its processes are started with."""
+
+    def make(self, age: Age, traded: Traded, now_ms: int) -> None:
+        """Make it as the older version had it, as old as *age*."""
+
+    def asked(self, statement: str) -> Any:
+        """Return the one value that a statement of the market returns; or change it."""
+
+    def disk_mb(self) -> float:
+        """Return how large it is."""
+
+    def server_cpu_s(self) -> float:
+        """Return what its server has had of processors so far; 0 without one."""
+
+
+def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int | None, int]]:
+    """Yield the rows of some mints: the first are followed."""
+    for number in range(begin, end):
+        is_followed = number < age.followed
+        since = BEFORE_ALL if is_followed else None
+        yield number + filling.FIRST_MINT, filling.address(number), since, int(is_followed)
+
+
+class SqlitePlace:
+    """Implements Place over a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.settings: Mapping[str, str] = {"MINTSCOPE_DATA_DIR": str(folder)}
+
+    def make(self, age: Age, traded: Traded, now_ms: int) -> None:
+        """Make both files."""
+        with closing(self._older("money", MONEY_FILE)) as money:
+            self._fill_money(money, age, now_ms)
+        with closing(self._older("market", MARKET_FILE)) as market:
+            self._fill_market(market, age, traded, now_ms)
+
+    def asked(self, statement: str) -> Any:
+        """Ask the market."""
+        with closing(apsw.Connection(str(self._folder / MARKET_FILE))) as market:
+            market.set_busy_timeout(10_000)
+            return market.execute(statement).get
+
+    def disk_mb(self) -> float:
+        """Return the size of the folder."""
+        return disk_bytes(str(self._folder)) / 1e6
+
+    def server_cpu_s(self) -> float:
+        """Return 0: there is none."""
+        return 0.0
+
+    def _older(self, kind: str, name: str) -> apsw.Connection:
+        db = apsw.Connection(str(self._folder / name))
+        old_states.offer(db)
+        db.execute(f"PRAGMA page_size = {SIZES.get(kind, USUAL_SIZES).page_bytes}")
+        db.execute(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536"
+        )
+        db.execute(
+            "CREATE TABLE migration"
+            " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
+        )
+        for number, file, script in migrations(kind):
+            if number < SINCE["sqlite"][kind]:
+                db.execute(script)
+                db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, file, kind))
+        return db
+
+    def _fill_money(self, db: apsw.Connection, age: Age, now_ms: int) -> None:
+        guards = [(str(name), str(sql)) for name, sql in db.execute(TRIGGERS).fetchall()]
+        for name, _ in guards:
+            db.execute(f'DROP TRIGGER "{name}"')
+        with db:
+            number, balance = filling.first_account(age)
+            db.execute(
+                "INSERT INTO credit_account (id, token_hash, hint, note, issued_at, balance)"
+                " VALUES (?, randomblob(32), '00000001', '', 0, ?)",
+                (number, balance),
+            )
+            made = _series(0, age.accounts)
+            db.execute(filling.accounts(age, made, "randomblob(32)", "printf('%08x', n + 2)"))
+        for begin, end in filling.parts(age.entries):
+            with db:
+                db.execute(filling.entries(age, _series(begin, end), now_ms))
+        for _, sql in guards:
+            db.execute(sql)
+
+    def _fill_market(self, db: apsw.Connection, age: Age, traded: Traded, now_ms: int) -> None:
+        rows = "INSERT INTO mint (id, address, since_slot, is_listed) VALUES (?, ?, ?, ?)"
+        for begin, end in filling.parts(age.seen, MINTS_A_PART):
+            with db:
+                db.executemany(rows, flat_mints(age, begin, end))
+        with db:
+            db.execute(filling.states(age, "?"), traded)
+            db.execute(filling.activities(now_ms))
+        minutes = _series(0, age.candles_each)
+        for begin, end in filling.parts(age.followed, max(1, filling.A_PART // age.candles_each)):
+            with db:
+                db.execute(filling.candles(age, _series(begin, end), minutes, now_ms))
+
+
+class PostgresPlace:
+    """Implements Place over a server."""
+
+    def __init__(self, server: Any, folder: Path) -> None:
+        self._server = server
+        store = f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
+        self.settings: Mapping[str, str] = {
+            "MINTSCOPE_DATA_DIR": str(folder),
+            "MINTSCOPE_STORE": store,
+        }
+
+    def make(self, age: Age, traded: Traded, now_ms: int) -> None:
+        """Make both kinds of tables."""
+        with psycopg.connect(self._server.dsn, autocommit=True) as db:
+            db.execute(migrating.CREATE.encode())
+            for kind in migrating.KINDS:
+                self._older(db, kind)
+            for table in FILLED:
+                db.execute(f"ALTER TABLE {table} DISABLE TRIGGER ALL".encode())
+            number, balance = filling.first_account(age)
+            db.execute(
+                "INSERT INTO credit_account (id, token_hash, hint, note, issued_at, balance)"
+                " VALUES (%s, sha256('first'), '00000001', '', 0, %s)",
+                (number, balance),
+            )
+            digest, hint = "sha256(n::text::bytea)", "lpad(to_hex(n + 2), 8, '0')"
+            db.execute(filling.accounts(age, _generated(0, age.accounts), digest, hint).encode())
+            for begin, end in filling.parts(age.entries):
+                db.execute(filling.entries(age, _generated(begin, end), now_ms).encode())
+            self._fill_market(db, age, traded, now_ms)
+            for table in FILLED:
+                db.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL".encode())
+            for table in ("credit_entry", "credit_account", "mint"):
+                db.execute(
+                    f"SELECT setval(pg_get_serial_sequence('{table}', 'id'),"
+                    f" (SELECT max(id) FROM {table}))".encode()
+                )
+            db.execute("ANALYZE")
+
+    def asked(self, statement: str) -> Any:
+        """Ask the market."""
+        with psycopg.connect(self._server.dsn, autocommit=True) as db:
+            cursor = db.execute(statement.encode())
+            row = cursor.fetchone() if cursor.description else None
+            return row[0] if row is not None and len(row) == 1 else row
+
+    def disk_mb(self) -> float:
+        """Return the size of the database."""
+        return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
+
+    def server_cpu_s(self) -> float:
+        """Return what all processes of the server have had, those that ended as well."""
+        total = 0.0
+        for pid in self._server.pids():
+            try:
+                total += cpu_s(pid)
+            except OSError:  # it has ended: it is counted with the first
+                continue
+        return total
+
+    def _older(self, db: psycopg.Connection[Any], kind: str) -> None:
+        since = SINCE["postgresql"].get(kind)
+        for each in migrating.migrations(kind):
+            if since is None or each.number < since:
+                db.execute(each.script.encode())
+                db.execute(
+                    "INSERT INTO migration VALUES (%s, %s, %s, %s)",
+                    (kind, each.number, each.name, each.least),
+                )
+
+    def _fill_market(
+        self, db: psycopg.Connection[Any], age: Age, traded: Traded, now_ms: int
+    ) -> None:
+        with db.cursor() as cursor, cursor.copy(COPY) as copy:
+            for row in flat_mints(age, 0, age.seen):
+                copy.write_row(row)
+        with psycopg.RawCursor(db) as raw:
+            statement = filling.states(age, "$").replace("$1", "$1::bytea")
+            raw.execute(statement.replace("$2", "$2::bigint").replace("$3", "$3::bytea"), traded)
+        db.execute(filling.activities(now_ms).encode())
+        minutes = _generated(0, age.candles_each)
+        for begin, end in filling.parts(age.followed, max(1, filling.A_PART // age.candles_each)):
+            db.execute(filling.candles(age, _generated(begin, end), minutes, now_ms).encode())
+
+
+def _series(begin: int, end: int) -> str:
+    return (
+        f"(WITH RECURSIVE counted (n) AS (SELECT {begin} UNION ALL"
+        f" SELECT n + 1 FROM counted WHERE n < {end - 1}) SELECT n FROM counted)"
+    )
+
+
+def _generated(begin: int, end: int) -> str:
+    return f"(SELECT n FROM generate_series({begin}::bigint, {end - 1}) AS n)"
+
+
+@contextmanager
+def on_sqlite(within: Path | None) -> Iterator[Place]:
+    """Yield a place in a new folder *within*."""
+    folder = Path(mkdtemp(prefix="age-", dir=within))
+    try:
+        yield SqlitePlace(folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def on_postgres(within: Path | None) -> Iterator[Place]:
+    """Yield a place in a new server, whose folder is that of TMPDIR."""
+    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    server = servers.PostgresServer()
+    folder = Path(mkdtemp(prefix="age-", dir=within))
+    try:
+        server.start()
+        yield PostgresPlace(server, folder)
+    finally:
+        server.remove()
+        shutil.rmtree(folder)
+
+
+PLACES: Final = {"sqlite": on_sqlite, "postgresql": on_postgres}

@@ -1,0 +1,52 @@
+"""What is measured in a process of its own: `python -m bench.age.steps audit|statement`."""
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import CreditAccount
+from mintscope.shell.cli.config import configured
+from mintscope.shell.wiring.stores import Money, open_money
+
+FIRST: Final = CreditAccount(1)  # the one with half of all entries
+
+
+async def audit(money: Money) -> None:
+    """Walk through all books once, and print the longest part."""
+    clock, longest_s, count = SystemClock(), 0.0, 0
+    is_finished, begins = False, True
+    while not is_finished:
+        begun_s = time.monotonic()
+        part = await money.audit_books.prove(now=clock.now(), begins=begins)
+        if part.violations:
+            raise RuntimeError(f"expected sound books; {part.violations[:3]}")
+        is_finished, begins, count = part.is_finished, False, count + 1
+        longest_s = max(longest_s, time.monotonic() - begun_s)
+    print(f"{longest_s:.3f} s the longest of {count} parts")
+
+
+async def statement(money: Money) -> None:
+    """Read the statement of the account that has the most entries; print how long one takes."""
+    await money.ledger.statement(FIRST)
+    begun_s = time.monotonic()
+    found = await money.ledger.statement(FIRST)
+    print(f"{time.monotonic() - begun_s:.3f} s a statement; {len(found.entries)} lines")
+
+
+STEPS: Final[dict[str, Callable[[Money], Awaitable[None]]]] = {
+    "audit": audit,
+    "statement": statement,
+}
+
+
+async def main(name: str) -> None:
+    """Run one step over the store of the settings."""
+    async with open_money(configured(None).config, SystemClock()) as money:
+        await STEPS[name](money)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

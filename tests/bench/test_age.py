@@ -1,0 +1,59 @@
+"""What `make age` makes is sound, and what it judges is what it says."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import apsw
+import pytest
+from bench.age.__main__ import Measured, missed
+from bench.age.costs import Cost
+from bench.age.filling import Age
+from bench.age.places import PLACES, Traded
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import UnixMs
+from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
+from mintscope.edges.storage.sqlite.connection import open_store
+from support.scenes.payments.audited import violations_of
+from support.scenes.stores import money_in
+
+NOW: Final = UnixMs(1_790_000_000_000)
+SMALL: Final = Age(seen=300, followed=20, candles=200, entries=4_001)
+
+
+async def test_a_made_store_is_upgraded_and_its_books_are_sound(tmp_path: Path) -> None:
+    with PLACES["sqlite"](tmp_path) as place:
+        place.make(SMALL, Traded(b"state", 1, None), NOW)
+        folder = Path(place.settings["MINTSCOPE_DATA_DIR"])
+        open_store(folder / MARKET_FILE, "market").close()
+        async with money_in(folder, clock=ManualClock(NOW)) as money:
+            assert await money.credits.contradictions() == []
+            assert await violations_of(money.audit_books, now=NOW) == []
+            walked = await money.audit_books.walked()
+        with closing(apsw.Connection(str(folder / MONEY_FILE))) as raw:
+            assert raw.execute("SELECT count(*) FROM credit_entry").get == SMALL.entries
+            assert raw.execute("SELECT count(*) FROM closed_month").get == 12
+
+    assert walked.closed is not None
+    assert walked.entry_count < SMALL.entries / 12
+
+
+def at(share: float, cpu_s: float, wall_s: float = 0.0, step: str = "doctor") -> Measured:
+    return Measured("sqlite", step, share, Cost(wall_s, cpu_s, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("found", "count"),
+    [
+        ([at(0.25, 1.0), at(1.0, 4.0)], 0),
+        ([at(0.25, 1.0), at(1.0, 8.0)], 1),
+        ([at(0.25, 0.001), at(1.0, 0.2)], 0),
+        ([at(1.0, 1.0, 4.9, "start api")], 0),
+        ([at(1.0, 1.0, 5.1, "start api")], 1),
+    ],
+)
+def test_what_grows_worse_than_the_store_or_is_late_is_missed(
+    found: list[Measured], count: int
+) -> None:
+    assert len(missed(found)) == count
