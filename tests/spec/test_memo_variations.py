@@ -28,6 +28,7 @@ ROUTES: Final = (
     ("POST", "/v1/credits/purchase?bundle=50"),
 )
 ASSETS: Final = 2
+ENOUGH_UNITS: Final = b"\x02" + (200_000).to_bytes(4, "little")  # for two memos as well
 MEMOS: Final = ("none", "own", "quote", "two")
 EXPECTED: Final = {200, 201, 400, 402, 409, 503}
 
@@ -104,7 +105,7 @@ async def pool_of(
     for place, each in enumerate(terms):
         memo = MEMOS[(place + number) % len(MEMOS)] if chance.random() < 0.5 else "own"
         text = each.quote if memo == "quote" else f"{number:06}-{place:04}-of-a-client"
-        recipe = shop.recipe(each.alone(), memo=text.encode())
+        recipe = shop.recipe(each.alone(), memo=text.encode(), units=ENOUGH_UNITS)
         listed = recipe.instructions()
         if memo == "none":
             listed = listed[:3]
