@@ -15,6 +15,8 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from mintscope.base.spans import SPANS
+
 DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to receive it
 
 
@@ -285,6 +287,12 @@ class RequestTally(Collector):
             self._sums_s[key] = 0.0
         self._counts[key][bisect_left(self.BOUNDS_S, elapsed_s)] += 1
         self._sums_s[key] += elapsed_s
+        if SPANS.listener is not None:
+            attributes: dict[str, str | int] = {
+                "http.route": route,
+                "http.response.status_code": status,
+            }
+            SPANS.ended(route, elapsed_s, attributes)
 
     def by_status(self) -> dict[int, int]:
         """Return how many answers there were of each status."""

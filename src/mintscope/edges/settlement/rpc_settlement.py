@@ -19,6 +19,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.pace import BLOCKHASH_BLOCKS, SLOT_S_MAX, SLOT_S_MIN, Pace
 from mintscope.base.primitives import Mint, Signature, Wallet
 from mintscope.base.solana import Endpoint
+from mintscope.base.spans import SPANS
 from mintscope.core.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.core.payments.protocol.envelope import Envelope, Signed
 from mintscope.core.payments.protocol.mint import (
@@ -253,6 +254,7 @@ class RpcSettlement(RpcTreasury):
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
         """Wait until the transaction is confirmed or has failed, together with all others."""
+        began_s = self._clock.monotonic_s()
         waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(signature, []).append(waiter)
         self._fresh_until_s = self._clock.monotonic_s() + FRESH_SLOTS * self.slot_s()
@@ -267,6 +269,10 @@ class RpcSettlement(RpcTreasury):
             self._waiting[signature].remove(waiter)
             if not self._waiting[signature]:
                 del self._waiting[signature]
+            outcome = type(waiter.result()).__name__ if _has_result(waiter) else "Unseen"
+            SPANS.ended(
+                "settlement", self._clock.monotonic_s() - began_s, {"mintscope.outcome": outcome}
+            )
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
         """Search the whole history; the height is read first, so that absence can prove death.
@@ -382,6 +388,10 @@ class RpcSettlement(RpcTreasury):
             return Landed(paid=self._received(found), final=is_final)
         except ValueError as trouble:
             return UnreadablePayment(why=str(trouble))
+
+
+def _has_result(waiter: "asyncio.Future[Sighting]") -> bool:
+    return waiter.done() and not waiter.cancelled()
 
 
 def _failed(task: "asyncio.Task[EpochInfo]") -> bool:

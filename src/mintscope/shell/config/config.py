@@ -8,12 +8,12 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from typing_extensions import override
 
 from mintscope.shell.config import sections, values
-from mintscope.shell.config.backup import BackupConfig
 from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.lists import ListsConfig
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.mcp import McpConfig
+from mintscope.shell.config.operations import BackupConfig, TracingConfig
 from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.config.signals import SignalsConfig
 from mintscope.shell.config.streams import StreamsConfig
@@ -72,6 +72,7 @@ class Config(BaseSettings):
     backup: BackupConfig = BackupConfig()
     log: sections.LogConfig = sections.LogConfig()
     metrics: sections.MetricsConfig = sections.MetricsConfig()
+    tracing: TracingConfig = TracingConfig()
     watch: sections.WatchConfig = sections.WatchConfig()
 
     @override

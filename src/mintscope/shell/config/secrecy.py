@@ -56,6 +56,7 @@ def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
     yield "chain.second_rpc_url", [config.chain.second_rpc_url]
     yield "geyser.urls", config.geyser.urls
     yield "payments.price_feed_url", [config.payments.price_feed_url]
+    yield "tracing.otlp_url", [config.tracing.otlp_url]
 
 
 def _issued(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:

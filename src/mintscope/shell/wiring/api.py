@@ -66,6 +66,7 @@ from mintscope.shell.wiring.storage.backups import watch
 from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.limits import open_limits
 from mintscope.shell.wiring.stores import Money, open_market, open_money
+from mintscope.shell.wiring.tracing import tracing
 from mintscope.shell.wiring.watching import (
     asking_public_address,
     backup_checks,
@@ -106,6 +107,7 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
         listener = bind(config.api) if listener_fd is None else socket(fileno=listener_fd)
         stopped_by: int | None = None
         async with AsyncExitStack() as stack:
+            stack.enter_context(tracing(config.tracing, "api", SystemClock()))
             stopped_by = await _serve(config, listener, ready, siblings, stack, reread)
     return stopped_by
 

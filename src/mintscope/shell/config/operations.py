@@ -1,4 +1,4 @@
-"""The configuration of backups."""
+"""The configuration of backups and of traces."""
 
 from pydantic import Field
 
@@ -18,3 +18,14 @@ class BackupConfig(Section):
     secrets_to: values.File = None
     """The folder that `pepper` and `roots` are copied into, apart from the data: the one is of no
     use without the other. Unset: they are in each backup."""
+
+
+class TracingConfig(Section):
+    """Traces of requests and settlements, sent by OpenTelemetry; needs the extra `otel`."""
+
+    otlp_url: values.OptionalUrl = None
+    """Where a collector takes OTLP over HTTP, as `http://127.0.0.1:4318`. Unset: no traces."""
+    otlp_url_file: values.File = None
+    """The file that holds otlp_url instead."""
+    share_max: float = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
+    """The part of all requests that is traced, chosen at random."""

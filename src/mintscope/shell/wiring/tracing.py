@@ -1,0 +1,77 @@
+"""Traces by OpenTelemetry, if they are configured: a span a request, and one a settlement."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from mintscope import __version__
+from mintscope.base.clock import Clock
+from mintscope.base.spans import SPANS, Attributes
+from mintscope.shell.config.operations import TracingConfig
+from mintscope.shell.wiring.processes.build import commit
+from mintscope.shell.wiring.storage.extras import extra
+
+PATH: Final = "/v1/traces"
+TIMEOUT_S: Final = 5
+FLUSH_S: Final = 2.0  # at the end, for what waits to be sent
+NS: Final = 1_000_000_000
+MS_NS: Final = 1_000_000
+QUEUE_MAX: Final = 2_048  # spans that wait to be sent; beyond it they are dropped
+
+
+@contextmanager
+def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]:
+    """Send what ends during the block to the collector of *config*, from a thread, in batches.
+
+    A collector that is away loses spans, and holds up nothing.
+    Raises UnusableStore if the extra is not installed
+    """
+    if config.otlp_url is None:
+        yield
+        return
+    with extra("otel", "opentelemetry-sdk", "tracing.otlp_url"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - extra
+            OTLPSpanExporter,
+        )
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - extra
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - extra
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - extra
+        from opentelemetry.sdk.trace.sampling import TraceIdRatioBased  # noqa: PLC0415 - extra
+        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415 - extra
+
+    resource = Resource.create(
+        {
+            "service.name": f"mintscope-{service}",
+            "service.version": __version__,
+            "mintscope.commit": commit() or "unknown",
+        }
+    )
+    url = config.otlp_url.get_secret_value().rstrip("/")
+    exporter = OTLPSpanExporter(endpoint=f"{url}{PATH}", timeout=TIMEOUT_S)
+    provider = TracerProvider(resource=resource, sampler=TraceIdRatioBased(config.share_max))
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=QUEUE_MAX))
+    tracer = provider.get_tracer("mintscope", __version__)
+
+    def note(name: str, elapsed_s: float, attributes: Attributes) -> None:
+        end_ns = clock.now() * MS_NS
+        span = tracer.start_span(
+            name,
+            kind=SpanKind.SERVER,
+            attributes=dict(attributes),
+            start_time=end_ns - int(elapsed_s * NS),
+        )
+        if int(attributes.get("http.response.status_code", 0)) >= 500:  # noqa: PLR2004 - of HTTP
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(end_time=end_ns)
+
+    SPANS.listener = note
+    try:
+        yield
+    finally:
+        SPANS.listener = None
+        ending = threading.Thread(target=provider.shutdown, name="traces", daemon=True)
+        ending.start()
+        ending.join(FLUSH_S)
+        give_up: Callable[[], None] = exporter.shutdown
+        give_up()  # what is not sent by now is lost
