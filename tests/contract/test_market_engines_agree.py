@@ -15,12 +15,12 @@ from typing_extensions import override
 from mintscope.base.clock import ManualClock
 from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.base.solana import WSOL, Gap
+from mintscope.core.market.basis.packed import before_standing
 from mintscope.core.market.coverage import NotRead, SlotCoverage, Tally
 from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.retention import Retention
 from mintscope.core.market.sol_rate import Sample
-from mintscope.core.market.standing import before_standing
 from mintscope.core.market.store import (
     MINUTES_S,
     Change,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.basis.packed import pack, unpack
+from mintscope.core.market.basis.packed import before_standing, pack, unpack
 from mintscope.core.market.basis.price_basis import Confidence, PriceBasis, basis_by, basis_of
 from mintscope.core.market.report import Price
 from mintscope.core.market.standing import (
@@ -18,7 +18,6 @@ from mintscope.core.market.standing import (
     Offer,
     Standing,
     Standings,
-    before_standing,
     stand,
 )
 

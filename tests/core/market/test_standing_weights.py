@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from mintscope.base.primitives import Slot, UnixS
+from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.core.market.standing import (
     OLD_S,
@@ -226,3 +226,23 @@ def test_a_sample_of_the_rate_may_be_further_off_than_what_sets_a_price() -> Non
         ask(offered("other", 100, usd=150.0 * part)) for part in (1.01, 1.04, 0.96, 1.06, 0.94)
     ] == [True, True, True, False, False]
     assert not pools.sets_price(WSOL, offered("other", 100, usd=150.0 * 1.04))
+
+
+def test_of_too_many_mints_those_are_kept_that_trade_or_hold_most() -> None:
+    """Junk that was traded since does not make a deep quiet token begin anew."""
+    pools = Standings(mints_max=100)
+    pools.begin(Slot(1))
+    for offer in trades("deep", range(100)):
+        pools.sets_price(Mint("quiet"), offer)
+    for number in range(200):
+        slot = Slot(2 + number)
+        pools.begin(slot)
+        at_s = HOUR_S + 120 * number
+        pools.sets_price(Mint(f"junk {number}"), offered("own", at_s, depth=10))
+        pools.finalize(slot)
+    pools.begin(Slot(1_000))
+
+    known = [f"junk {number}" for number in range(200) if pools.of(Mint(f"junk {number}"))]
+    assert pools.of(Mint("quiet")) is not None
+    assert len(known) <= 100
+    assert known[-1] == "junk 199"

@@ -126,8 +126,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def depth(self) -> int:
         """Micro-USD that stand in the pool, whether it trades or not."""
-        depth = self.low
-        depth = min(depth, self.low_before)
+        depth = min(self.low, self.low_before)
         if self.shown is not None and self.shown < depth:
             depth = self.shown
         return depth
@@ -259,30 +258,6 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
     return bool(counting[place]) and _is_near(offer.usd, _median(pools, counting))
 
 
-def before_standing(  # noqa: PLR0913 - all that was known
-    pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
-) -> Standing:
-    """Return the pool that decided by decision 18; what stands in it shows from its next swap on.
-
-    Its price in SOL is not known: the one in dollars alone tells its next move.
-    """
-    only = StandingPool(
-        pool=pool,
-        usd=usd,
-        sol=usd,
-        at=at,
-        pause_s=pause_s,
-        low=DEPTH_UNKNOWN,
-        low_before=DEPTH_UNKNOWN,
-        stood_s=OLD_S,
-        signers=("",) * SIGNERS,
-        from_usd=usd,
-        from_sol=usd,
-        flow=0,
-    )
-    return Standing((only,), pool, usd, at, since, is_direct)
-
-
 def _median(pools: Sequence[StandingPool], counting: Sequence[float]) -> float:
     """Return the least price at or below which half of what counts lies."""
     half = sum(counting) / 2
@@ -328,8 +303,8 @@ def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
     """Return whether *pool* counts for the price at *time*; any does before the first is known."""
     if standing is None:
         return True
-    counting = _counting(standing.pools, time)
-    return any(one.pool == pool and counting[at] for at, one in enumerate(standing.pools))
+    counting = zip(standing.pools, _counting(standing.pools, time), strict=True)
+    return any(one.pool == pool and weight for one, weight in counting)
 
 
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
@@ -518,7 +493,10 @@ class Standings:
     kept    (slot, mint, pools after that slot), oldest first
     """
 
-    def __init__(self, kept: Iterable[tuple[Slot, Mint, Standing]] = ()) -> None:
+    def __init__(
+        self, kept: Iterable[tuple[Slot, Mint, Standing]] = (), *, mints_max: int = MINTS_MAX
+    ) -> None:
+        self._mints_max = mints_max
         self._now: dict[Mint, Standing] = {}
         self._before: deque[tuple[Slot, dict[Mint, Standing | None]]] = deque()
         for slot, mint, state in kept:
@@ -587,9 +565,19 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """Keep the half that was priced last, once there are too many; none that may go back."""
-        if len(self._now) > MINTS_MAX:
-            newest = sorted(self._now.items(), key=lambda kept: kept[1].at)[MINTS_MAX // 2 :]
+        """Keep half of too many: those of the last hour, where most stands, and what may go back.
+
+        The next swap of a forgotten one sets its price, whatever it is.
+        """
+        if len(self._now) > self._mints_max:
+            time = max(standing.at for standing in self._now.values())
+            kept = sorted(self._now.items(), key=lambda one: _worth_keeping(one[1], time))
             undone = {mint for _, before in self._before for mint in before}
-            kept = {mint: self._now[mint] for mint in undone & self._now.keys()}
-            self._now = dict(newest) | kept
+            undoable = {mint: self._now[mint] for mint in undone & self._now.keys()}
+            self._now = dict(kept[self._mints_max // 2 :]) | undoable
+
+
+def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
+    """Return what pools are kept by, the most last."""
+    ready = max(pool.ready(time) for pool in standing.pools)
+    return time - standing.at <= HOUR_S, ready, standing.at

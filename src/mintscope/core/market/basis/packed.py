@@ -4,7 +4,14 @@ from typing import Any, Final
 
 import msgspec
 
-from mintscope.core.market.standing import Standing, before_standing
+from mintscope.base.primitives import UnixS
+from mintscope.core.market.standing import (
+    DEPTH_UNKNOWN,
+    OLD_S,
+    SIGNERS,
+    Standing,
+    StandingPool,
+)
 
 IS_DIRECT: Final = 8  # of what decided before decision 60
 _standing: Final = msgspec.msgpack.Decoder(Standing)
@@ -25,3 +32,27 @@ def unpack(packed: bytes) -> Standing:
         pool, usd, at, pause_s, since, *_ = decided = _decided.decode(packed)
         is_direct = decided[IS_DIRECT] if len(decided) > IS_DIRECT else True
         return before_standing(pool, usd, at, pause_s, since, is_direct=is_direct)
+
+
+def before_standing(  # noqa: PLR0913 - all that was known
+    pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
+) -> Standing:
+    """Return the pool that decided by decision 18; what stands in it shows from its next swap on.
+
+    Its price in SOL is not known: the one in dollars alone tells its next move.
+    """
+    only = StandingPool(
+        pool=pool,
+        usd=usd,
+        sol=usd,
+        at=at,
+        pause_s=pause_s,
+        low=DEPTH_UNKNOWN,
+        low_before=DEPTH_UNKNOWN,
+        stood_s=OLD_S,
+        signers=("",) * SIGNERS,
+        from_usd=usd,
+        from_sol=usd,
+        flow=0,
+    )
+    return Standing((only,), pool, usd, at, since, is_direct)
