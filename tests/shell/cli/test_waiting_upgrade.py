@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner, Result
 
 from mintscope import __version__
 from mintscope.base.errors import NeedsUpgrade
+from mintscope.base.solana import WSOL
 from mintscope.edges.storage.postgres import migrating
 from mintscope.edges.storage.postgres.migrating import Migration
 from mintscope.edges.storage.postgres.processes.locks import SessionLock
@@ -30,6 +33,7 @@ from support.scenes.postgres import url_in
 NUMBER: Final = 9_001
 NAME: Final = "9001_newer.sql"
 SCRIPT: Final = "CREATE TABLE IF NOT EXISTS newer (a integer)"
+SIGNATURE: Final = "1" * 64
 READING: Final = (
     ("sales", "status"),
     ("sales", "orphans"),
@@ -39,7 +43,13 @@ READING: Final = (
     ("gaps", "list"),
     ("programs", "--unread"),
     ("applications", "list"),
+    ("applications", "show", "1"),
+    ("payments", "find", "ffffffff"),
+    ("credits", "show", "ffffffff"),
+    ("tokens", "show", WSOL),
+    ("sales", "acknowledge", SIGNATURE, "--note", "refunded"),
 )
+READS: Final = {"list", "show", "find", "status", "orphans"}
 RESTORE: Final = ("restore", "another data_dir")
 
 
@@ -218,3 +228,15 @@ def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(
     assert told["steps"] == []
     assert "the service runs" in told["whyNotMeasured"]
     assert "not measured" in shown
+
+
+def test_every_command_that_reads_is_tried_here() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    found = set()
+    for name in group.list_commands(typer.Context(group)):
+        command = group.get_command(typer.Context(group), name)
+        if isinstance(command, TyperGroup) and name != "faults":
+            found |= {(name, verb) for verb in command.commands if verb in READS}
+
+    assert found - {each[:2] for each in READING} == set()
