@@ -10,7 +10,9 @@ import pytest
 
 from mintscope.core.accounts.holdings.account_credits import Deposited
 from mintscope.core.accounts.user import UserId
+from mintscope.edges.mcp.exchange import ApiExchange
 from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.edges.server.request import GONE, ClientDisconnected
 from support.processes.served import Served, served
 from support.scenes.conversations import (
     ROUTES,
@@ -112,6 +114,27 @@ async def test_those_that_went_while_the_store_stood_still_have_their_credits_ba
 
     await settled(shop)
     assert await shop.left(token) == 100
+
+
+async def test_a_tool_whose_client_has_left_costs_nothing(shop: Service) -> None:
+    """Its answer is written to no connection: only the request of the client knows of that."""
+    token = await shop.issue(10)
+    before_the_debit = iter([False])
+    client: dict[str, Any] = {
+        "type": "http",
+        "http_version": "1.1",
+        "scheme": "http",
+        "client": ("192.0.2.1", 1),
+        "server": ("shop", 80),
+        "headers": [(b"authorization", f"Bearer {token}".encode())],
+        "extensions": {GONE: lambda: next(before_the_debit, True)},
+    }
+    _, path, _ = ROUTES["candles"]
+    with pytest.raises(ClientDisconnected):
+        await ApiExchange(shop.app).ask("GET", path, client=client)
+    await settled(shop)
+
+    assert await shop.left(token) == 10
 
 
 async def test_credits_that_an_api_key_spent_count_no_more_if_their_answer_did_not_leave(
