@@ -1,13 +1,16 @@
 """A search of payments looks rows up by an index, however many payments there are."""
 
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import psycopg
 import pytest
 
 from mintscope.edges.storage.sql.money import search as statements
 from mintscope.edges.storage.sqlite.connection import open_store
+from support.scenes.postgres import dsn_in
 
 LARGE: Final = ("payment", "credit_account", "p", "a", "h")
 
@@ -27,3 +30,25 @@ def test_no_large_table_is_read_from_end_to_end(tmp_path: Path, lacks: str | Non
     read_whole = [line for line in lines if line.startswith("SCAN") and line.split()[1] in LARGE]
 
     assert bool(read_whole) is (lacks is not None), lines
+
+
+@pytest.mark.parametrize("lacks", [None, "payment_account", "credit_account_hint"])
+def test_postgresql_has_an_index_for_each_look(tmp_path: Path, lacks: str | None) -> None:
+    """A table is read from end to end only where no index would do: that is made dear here."""
+    places = {"accounts": "1", "signatures": "'s'", "payers": "'w'"}
+    statement = statements.PAYMENTS.format(**places)
+    for value in ("'h'", "20", "20"):
+        statement = statement.replace("?", value, 1)
+    with psycopg.connect(dsn_in(tmp_path, ("money",)), autocommit=True) as db:
+        if lacks is not None:
+            db.execute(f"DROP INDEX {lacks}".encode())
+        db.execute("SET enable_seqscan = off")
+        lines = [str(row[0]) for row in db.execute(f"EXPLAIN {statement}".encode()).fetchall()]
+    followed = zip(lines, [*lines[1:], ""], strict=True)
+    read_whole = [
+        line
+        for line, after in followed
+        if re.search(r"Scan .*\bon (payment|credit_account)\b", line) and "Cond" not in after
+    ]
+
+    assert bool(read_whole) is (lacks is not None), "\n".join(lines)
