@@ -176,11 +176,11 @@ class Scene:
         yield "upgrade", self._command("migrate")
         for step in ("audit", "audit of the day"):
             yield step, self._step("audit")
-        yield "statement", self._step("statement")
         token = self._token()
         with followed(self._place, self._settings):
             pass  # a log that begins: a start that goes on is measured
         yield from self._served(token)
+        yield "statement", self._step("statement")
         for name, words in COMMANDS.items():
             yield name, self._command(*words)
         if "MINTSCOPE_STORE" not in self._settings:

@@ -102,6 +102,15 @@ SELECT n + 1,
 """
 
 
+def days(age: Age) -> tuple[str, str]:
+    """Return the statements that add the journal up by day, as the older version has."""
+    added_up = (
+        f"INSERT INTO credit_day (account, day, credits) SELECT account, at / {DAY_MS}, -sum(delta)"
+        f" FROM credit_entry WHERE kind = 'spend' GROUP BY account, at / {DAY_MS}"
+    )
+    return added_up, f"UPDATE credit_day_mark SET entry = {age.entries}"
+
+
 def states(age: Age, mark: str) -> str:
     """Return the statement that gives each followed mint a state: of one that trades."""
     return f"""

@@ -136,6 +136,9 @@ class SqlitePlace:
         for begin, end in filling.parts(age.entries):
             with db:
                 db.execute(filling.entries(age, _series(begin, end), now_ms))
+        with db:
+            for statement in filling.days(age):
+                db.execute(statement)
         for _, sql in guards:
             db.execute(sql)
 
@@ -182,6 +185,8 @@ class PostgresPlace:
             db.execute(filling.accounts(age, _generated(0, age.accounts), digest, hint).encode())
             for begin, end in filling.parts(age.entries):
                 db.execute(filling.entries(age, _generated(begin, end), now_ms).encode())
+            for statement in filling.days(age):
+                db.execute(statement.encode())
             self._fill_market(db, age, traded, now_ms)
             for table in FILLED:
                 db.execute(f"ALTER TABLE {table} ENABLE TRIGGER ALL".encode())
