@@ -45,7 +45,7 @@ check: $(VENV)/dev ## format, lint, types, layers: fastest first
 storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
-cluster: $(VENV)/dev ## PostgreSQL, Valkey, two ingests and three apis under load, and all that may befall them: ten minutes
+cluster: $(VENV)/dev ## PostgreSQL, two ingests and three apis under load, and all that may befall them: ten minutes
 	@$(SCRATCH) STORM=full $(BIN)/pytest -p no:randomly -n0 tests/e2e/test_cluster.py --timeout 1800 $(ARGS)
 
 prove: $(VENV)/dev ## every recipe at full length and its broken builds: up to an hour; goes on where it ended
@@ -89,8 +89,8 @@ protocol: $(VENV)/dev ## make the stubs of the vendored .proto files anew
 	@PYTHONPATH=tests $(BIN)/python -m support.protocol
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
-	@for set in run geyser postgres redis mcp otel demo dev bench; do \
-	  case $$set in run) extra= ;; geyser | postgres | redis | mcp | otel | demo) extra="--extra $$set -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
+	@for set in run geyser postgres mcp otel demo dev bench; do \
+	  case $$set in run) extra= ;; geyser | postgres | mcp | otel | demo) extra="--extra $$set -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
 	    bench) extra="--extra dev --extra bench -c requirements/dev.txt" ;; esac; \
 	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-package mintscope-client --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \

@@ -1,7 +1,7 @@
-"""Rate limits: an exact moving window in memory, in Valkey and in PostgreSQL, for 64 clients.
+"""Rate limits: an exact moving window in memory and in PostgreSQL, for 64 clients.
 
 Ours asks a store once for all that is asked in a turn of the event loop; beside it one call for
-each request, over 64 connections.  Both servers come from wheels, and run on this machine.
+each request, over 64 connections.  The server comes from a wheel, and runs on this machine.
 """
 
 import time
@@ -20,11 +20,10 @@ from bench.figure import Figure, tell
 from bench.turns import spread
 from mintscope.base.clock import SystemClock
 from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.edges.storage.limit_batches import AskedWindow, LimitBatches, WindowStore
+from mintscope.edges.storage.limit_batches import AskedWindow, LimitBatches
 from mintscope.edges.storage.postgres.connection import PostgresDatabase
 from mintscope.edges.storage.postgres.limits import PostgresWindows
 from mintscope.edges.storage.postgres.migrating import migrate
-from mintscope.edges.storage.redis.limits import RedisWindows
 from mintscope.edges.storage.shared_limits import SharedLimits
 
 CLIENTS: Final = 64
@@ -50,31 +49,24 @@ class Taken:
 def run() -> list[Figure]:
     """Return takes a second of each, and the processor time of one in this process."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
-    postgres, valkey = servers.PostgresServer(), servers.ValkeyServer()
+    postgres = servers.PostgresServer()
     try:
         postgres.start()
-        valkey.start()
         database = PostgresDatabase(postgres.dsn)
         migrate(database, "limits")
         database.close()
         with Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_measure(postgres.dsn, valkey.url))
+            return runner.run(_measure(postgres.dsn))
     finally:
         postgres.remove()
-        valkey.stop()
 
 
-async def _measure(dsn: str, url: str) -> list[Figure]:
+async def _measure(dsn: str) -> list[Figure]:
     async with AsyncExitStack() as stack:
         ours: dict[str, Take] = {"memory": _of(MemoryLimits(SystemClock()))}
         each: dict[str, Take] = {}
-        makes: dict[str, Callable[[], WindowStore]] = {
-            "Valkey": lambda: RedisWindows(url),
-            "PostgreSQL": lambda: PostgresWindows(dsn),
-        }
-        for name, make in makes.items():
-            ours[name] = await stack.enter_async_context(_together(make))
-            each[name] = await stack.enter_async_context(_one_by_one(make))
+        each["PostgreSQL"] = await stack.enter_async_context(_one_by_one(dsn))
+        ours["PostgreSQL"] = await stack.enter_async_context(_together(dsn))
         taken = {
             (name, who): Taken() for who, them in ((OURS, ours), (EACH, each)) for name in them
         }
@@ -95,16 +87,16 @@ def _of(limits: MemoryLimits | SharedLimits) -> Take:
 
 
 @asynccontextmanager
-async def _together(make: Callable[[], WindowStore]) -> AsyncGenerator[Take, None]:
+async def _together(dsn: str) -> AsyncGenerator[Take, None]:
     clock = SystemClock()
-    limits = SharedLimits(LimitBatches(make(), clock), clock, replicas=1)
+    limits = SharedLimits(LimitBatches(PostgresWindows(dsn), clock), clock, replicas=1)
     yield _of(limits)
     await limits.aclose()
 
 
 @asynccontextmanager
-async def _one_by_one(make: Callable[[], WindowStore]) -> AsyncGenerator[Take, None]:
-    stores = [make() for _ in range(CLIENTS)]
+async def _one_by_one(dsn: str) -> AsyncGenerator[Take, None]:
+    stores = [PostgresWindows(dsn) for _ in range(CLIENTS)]
 
     async def take(client: int, key: int) -> object:
         asked = AskedWindow(b"%16d" % key, LIMIT.count, WINDOW_US, 0, 1)

@@ -90,7 +90,7 @@ hash_quickly()
 gc.disable()  # until everything is collected: it all stays
 
 # The platform module asks uname; servers that a whole run shares are there before its tests.
-NO_PROCESS_OF_OURS: Final = {"uname", "initdb", "postgres", "valkey-server"}
+NO_PROCESS_OF_OURS: Final = {"uname", "initdb", "postgres"}
 
 started: list[str] = []  # processes that tests have started
 

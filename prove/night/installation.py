@@ -22,7 +22,7 @@ from prove.night.node import FaultyNode, Feed, faulty_node, price_feed
 from prove.recipe import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
-from support.processes.servers import PostgresServer, ValkeyServer, free_port
+from support.processes.servers import PostgresServer, free_port
 
 READY_S: Final = 90.0
 END_S: Final = 30.0
@@ -55,7 +55,6 @@ class Installation:
     prometheus_url: str
     environment: Mapping[str, str]
     postgres: PostgresServer | None = None
-    valkey: ValkeyServer | None = None
     pems: Mapping[str, Path] = field(default_factory=dict)
 
     @property
@@ -164,17 +163,14 @@ def installation(kind: str) -> Iterator[Installation]:
         trusted.write_text(_certificates(pems["good"]) + _certificates(pems["ends soon"]))
         proxy = stack.enter_context(public_address(tls_port, api_port, pems["good"]))
         settings = _settings(folder, node.url, feed.url, api_port, tls_port, metrics)
-        postgres, valkey = None, None
+        postgres = None
         if kind == "postgres":
-            postgres, valkey = PostgresServer(), ValkeyServer()
+            postgres = PostgresServer()
             stack.callback(postgres.remove)
-            stack.callback(valkey.stop)
             postgres.start()
-            valkey.start()
             settings["MINTSCOPE_STORE"] = (
                 f"postgresql://postgres@127.0.0.1:{postgres.port}/postgres"
             )
-            settings["MINTSCOPE_REDIS"] = valkey.url
         environment = child_environment({**settings, "SSL_CERT_FILE": str(trusted)})
         prometheus_url = stack.enter_context(_prometheus(folder, metrics))
         serve = stack.enter_context(_started(folder, "serve", ("serve",), environment))
@@ -189,7 +185,6 @@ def installation(kind: str) -> Iterator[Installation]:
             prometheus_url=prometheus_url,
             environment=environment,
             postgres=postgres,
-            valkey=valkey,
             pems=pems,
         )
         made_installation.wait_ready()

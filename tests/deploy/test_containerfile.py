@@ -177,7 +177,7 @@ def test_what_it_installs_is_pinned_by_hashes() -> None:
 
 def test_extras_that_replicas_need_are_installed() -> None:
     runs = " ".join(all_of("RUN"))
-    assert {"run", "geyser", "postgres", "redis"} <= set(re.findall(r"requirements/(\w+)", runs))
+    assert {"run", "geyser", "postgres"} <= set(re.findall(r"requirements/(\w+)", runs))
 
 
 def test_its_python_is_one_that_mintscope_takes() -> None:

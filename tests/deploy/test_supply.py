@@ -70,7 +70,6 @@ BY_TAG_ALONE: Final = {
     "docker.io/library/caddy",
     "docker.io/library/postgres",
     "docker.io/library/python",
-    "docker.io/valkey/valkey",
 }
 
 

@@ -54,7 +54,6 @@ def uses(value: str) -> Iterator[tuple[str, str]]:
     if re.fullmatch(r"(?:[0-9a-f]{2}){32,}", value):
         yield "MINTSCOPE_CREDITS__PEPPER", value
     yield "MINTSCOPE_STORE", f"postgresql://mintscope:{value}@db:5432/mintscope"
-    yield "MINTSCOPE_REDIS", f"redis://:{value}@cache:6379/0"
     yield "MINTSCOPE_MAIL__PASSWORD", value
     yield "MINTSCOPE_GEYSER__X_TOKENS", value
     yield "MINTSCOPE_CHAIN__RPC_URL", f"https://node.invalid/{value}"

@@ -40,7 +40,6 @@ from support.scenes.payments.shopping import Shopper
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 FROZEN_S: Final = 10.0 if FULL else 5.0
-VALKEY_AWAY_S: Final = 60.0 if FULL else 3.0
 POSTGRES_FROZEN_S: Final = 3.0
 CALM_S: Final = 4.0 if FULL else 2.0
 VISIBLE_S_MAX: Final = 5.0
@@ -99,24 +98,6 @@ def postgres_frozen(cluster: Cluster) -> Iterator[None]:
 
 
 @contextmanager
-def valkey_killed(cluster: Cluster) -> Iterator[None]:
-    cluster.valkey.stop()
-    try:
-        yield
-    finally:
-        cluster.valkey.start()
-
-
-@contextmanager
-def valkey_frozen(cluster: Cluster) -> Iterator[None]:
-    os.kill(cluster.valkey.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(cluster.valkey.pid, signal.SIGCONT)
-
-
-@contextmanager
 def leader_killed(cluster: Cluster) -> Iterator[None]:
     with killed(cluster, cluster.leader()):
         yield
@@ -145,8 +126,6 @@ def troubles(cluster: Cluster) -> list[Trouble]:
         *((f"{name} is frozen", partial(frozen, cluster, name), FROZEN_S) for name in struck),
         ("PostgreSQL is restarted at once", partial(postgres_restarted, cluster), CALM_S),
         ("PostgreSQL is frozen", partial(postgres_frozen, cluster), POSTGRES_FROZEN_S),
-        ("Valkey is killed", partial(valkey_killed, cluster), VALKEY_AWAY_S),
-        ("Valkey is frozen", partial(valkey_frozen, cluster), VALKEY_AWAY_S),
     ]
     return [Trouble(*each) for each in found]
 

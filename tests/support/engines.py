@@ -22,7 +22,7 @@ EACH_WITH_EACH: Final = [
     for engine, way in product(ENGINES, ("application", CONNECTED))
     if FULL or way != CONNECTED or engine == ENGINES[0]
 ]
-NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "valkey": "Valkey"}
+NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 IN_BRACKETS: Final = re.compile(r"\[(.*)\]$")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple
@@ -25,7 +26,8 @@ from mintscope.core.market.swap import Swap
 from mintscope.core.market.timeframe import Timeframe
 from support.fakes.log import Kept
 
-MARKETS: Final = 10_000 if os.environ.get("STORM") == "full" else 60  # noqa: TID251 - only how many
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+MARKETS: Final = 10_000 if FULL else 60
 TOKEN: Final = Mint("TokenTokenTokenTokenTokenTokenTokenTokenToke")
 START: Final = 1_700_000_000
 ENGINE: Final = Engine(1)
@@ -113,6 +115,7 @@ def whole_series(
     return list(page_of(widened(series_of(read, asked), within.width), within, now).candles)
 
 
+@pytest.mark.timeout(3_600 if FULL else 120)
 @settings(max_examples=MARKETS, derandomize=True)
 @given(
     st.integers(0, 2**32),

@@ -56,8 +56,8 @@ def test_a_password_of_random_digits_is_taken() -> None:
     [
         ("postgresql://postgres@127.0.0.1:5432/x", []),
         ("postgresql://u:a%40b@/x?host=db-1,db-2&password=other", ["a@b", "other"]),
-        ("redis://:hidden@host:6379/0", ["hidden"]),
-        ("redis://valkey:6379/0", []),
+        ("postgresql://:hidden@host:5432/data", ["hidden"]),
+        ("postgresql://host:5432/data", []),
     ],
 )
 def test_passwords_are_found_in_addresses(url: str, passwords: list[str]) -> None:

@@ -1,7 +1,6 @@
 """What can happen to the connection of limits to a real server, and between two processes."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -12,9 +11,12 @@ from mintscope.base.clock import ManualClock
 from mintscope.base.limits import Admitted, Denied, Limit
 from mintscope.base.primitives import UnixMs
 from mintscope.edges.storage.limit_batches import AskedWindow, FoundWindow, LimitBatches
-from mintscope.edges.storage.redis.limits import RedisWindows
+from mintscope.edges.storage.postgres.connection import PostgresDatabase
+from mintscope.edges.storage.postgres.limits import PostgresWindows
+from mintscope.edges.storage.postgres.migrating import migrate
 from mintscope.edges.storage.shared_limits import SharedLimits
-from support.processes.servers import ValkeyServer
+from support.cluster.cluster import stop_server
+from support.processes.servers import PostgresServer
 from support.scenes.limits import STORES, end_connections, shared
 
 START = UnixMs(1_750_000_000_000)
@@ -24,20 +26,23 @@ stores = pytest.mark.parametrize("store", STORES)
 
 
 @pytest.fixture
-def valkey_of_its_own() -> Iterator[ValkeyServer]:
-    server = ValkeyServer()
+def own_server() -> Iterator[PostgresServer]:
+    server = PostgresServer(durable=True)  # its tables outlive a kill
     server.start()
+    database = PostgresDatabase(server.dsn)
+    migrate(database, "limits")
+    database.close()
     yield server
-    server.stop()
+    server.remove()
 
 
 def window(name: str, *, taken: int = 1) -> AskedWindow:
     return AskedWindow(name.encode().ljust(16), 30, 60_000_000, 0, taken)
 
 
-def limits_at(server: ValkeyServer, patience_s: float) -> SharedLimits:
+def limits_at(server: PostgresServer, patience_s: float) -> SharedLimits:
     clock = ManualClock(START)
-    store = RedisWindows(server.url)
+    store = PostgresWindows(server.dsn)
     batches = LimitBatches(store, clock, patience_s=patience_s, pause_s=0)
     return SharedLimits(batches, clock, replicas=ONE_EACH)
 
@@ -96,29 +101,29 @@ async def test_two_processes_that_ask_for_the_same_keys_never_wait_in_a_circle(s
             assert counts == [[held, held + 1]] * len(keys)
 
 
-async def test_a_killed_valkey_leaves_each_process_its_share_until_it_is_there_again(
-    valkey_of_its_own: ValkeyServer,
+async def test_a_killed_server_leaves_each_process_its_share_until_it_is_there_again(
+    own_server: PostgresServer,
 ) -> None:
-    async with aclosing(limits_at(valkey_of_its_own, 30)) as limits:
+    async with aclosing(limits_at(own_server, 30)) as limits:
         limiter = limits.limiter(TWO)
         assert [await limiter.take("a") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]
-        valkey_of_its_own.stop()
+        own_server.stop()
         assert [await limiter.take("b") for _ in range(2)] == [Admitted(0, 60), Denied(60)]
 
-        valkey_of_its_own.start()
+        own_server.start()
         await shared_again(limits)
         assert [await limiter.take("c") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]
 
 
-async def test_a_frozen_valkey_does_not_hold_up_requests(valkey_of_its_own: ValkeyServer) -> None:
-    async with aclosing(limits_at(valkey_of_its_own, 0.2)) as limits:
+async def test_a_frozen_server_does_not_hold_up_requests(own_server: PostgresServer) -> None:
+    async with aclosing(limits_at(own_server, 0.2)) as limits:
         limiter = limits.limiter(TWO)
         await shared_again(limits)
-        os.kill(valkey_of_its_own.pid, signal.SIGSTOP)
+        stop_server(own_server, signal.SIGSTOP)
         try:
             assert [await limiter.take("b") for _ in range(2)] == [Admitted(0, 60), Denied(60)]
         finally:
-            os.kill(valkey_of_its_own.pid, signal.SIGCONT)
+            stop_server(own_server, signal.SIGCONT)
 
         await shared_again(limits)
         assert [await limiter.take("c") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]

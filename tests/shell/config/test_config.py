@@ -491,7 +491,6 @@ def test_the_least_retention_allowed_is_enough_to_load_a_mint() -> None:
 
 SECRETS_IN_FILES = {
     "store": "postgresql://mintscope:3f8a9c1d7e5b2046@db.example.org/mintscope",
-    "redis": "redis://:3f8a9c1d7e5b2046@db.example.org:6379/0",
     "chain.rpc_url": URL,
     "chain.second_rpc_url": URL,
     "chain.rpc_headers": "Authorization: Bearer 7d1c\nX-Key: 9f3e",

@@ -1,7 +1,6 @@
 """Where limits are counted is configured: api processes with one store admit a limit together."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from mintscope.shell.cli.doctor.finding import Level
 from mintscope.shell.cli.doctor.store import check_limits
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage.limits import expect_limits, open_limits
-from support.processes.servers import ValkeyServer
+from support.processes.servers import PostgresServer, free_port
 from support.scenes.postgres import url_in
 
 START: Final = UnixMs(1_750_000_000_000)
@@ -26,18 +25,15 @@ REQUESTS: Final = 200
 
 
 @pytest.fixture
-def valkey() -> Iterator[ValkeyServer]:
-    server = ValkeyServer()
-    server.start()
-    yield server
-    server.stop()
+def config(tmp_path: Path) -> Config:
+    return Config(store=SecretStr(url_in(tmp_path)), replicas_max=2)
 
 
-@pytest.fixture(params=["valkey", "postgresql"])
-def config(request: pytest.FixtureRequest, tmp_path: Path) -> Config:
-    if request.param == "postgresql":
-        return Config(store=SecretStr(url_in(tmp_path)), replicas_max=2)
-    return Config(redis=SecretStr(request.getfixturevalue("valkey").url), replicas_max=2)
+@pytest.fixture
+def away() -> Config:
+    """Return the configuration of a store that does not answer."""
+    url = f"postgresql://postgres@127.0.0.1:{free_port()}/postgres"
+    return Config(store=SecretStr(url), replicas_max=4)
 
 
 async def taken(limits: Limits, requests: int) -> list[Admitted | Denied]:
@@ -54,13 +50,18 @@ async def test_two_processes_admit_exactly_the_limit(config: Config) -> None:
     assert len(admitted) == THIRTY.count
 
 
-async def test_a_process_admits_its_share_while_the_store_is_away(valkey: ValkeyServer) -> None:
-    config = Config(redis=SecretStr(valkey.url), replicas_max=4)
-    valkey.stop()
-    async with open_limits(config, ManualClock(START)) as limits:
-        told = await taken(limits, REQUESTS)
-    assert sum(isinstance(each, Admitted) for each in told) == THIRTY.count // 4
-    valkey.start()
+async def test_a_process_admits_its_share_while_the_store_is_away() -> None:
+    server = PostgresServer()
+    try:
+        server.start()
+        url = f"postgresql://postgres@127.0.0.1:{server.port}/postgres"
+        config = Config(store=SecretStr(url), replicas_max=4)
+        async with open_limits(config, ManualClock(START)) as limits:
+            server.stop()
+            answers = await taken(limits, REQUESTS)
+    finally:
+        server.remove()
+    assert sum(isinstance(each, Admitted) for each in answers) == THIRTY.count // 4
 
 
 async def test_without_a_store_a_process_counts_alone() -> None:
@@ -76,12 +77,9 @@ def test_the_doctor_says_where_limits_are_counted(config: Config) -> None:
     assert finding.what == "limits: counted in the memory of the api process"
 
 
-async def test_the_doctor_warns_of_a_store_that_is_away(valkey: ValkeyServer) -> None:
-    config = Config(redis=SecretStr(valkey.url), replicas_max=4)
-    valkey.stop()
+async def test_the_doctor_warns_of_a_store_that_is_away(away: Config) -> None:
     with pytest.raises(StoreUnavailable):
-        await expect_limits(config)
-    (finding,) = await asyncio.to_thread(lambda: list(check_limits(config)))
+        await expect_limits(away)
+    (finding,) = await asyncio.to_thread(lambda: list(check_limits(away)))
     assert finding.level == Level.WARN
     assert "1/4" in str(finding)
-    valkey.start()

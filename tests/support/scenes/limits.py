@@ -1,4 +1,4 @@
-"""Every Limits, each with stores that are empty: one Valkey and one schema a process of pytest."""
+"""Every Limits, each with a store that is empty: one schema a process of pytest."""
 
 import atexit
 from collections.abc import AsyncGenerator, Callable
@@ -8,27 +8,15 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-import redis
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limits, MemoryLimits
 from mintscope.edges.storage.limit_batches import LimitBatches, WindowStore
 from mintscope.edges.storage.postgres.limits import PostgresWindows
-from mintscope.edges.storage.redis.limits import RedisWindows
 from mintscope.edges.storage.shared_limits import SharedLimits
-from support.processes.servers import ValkeyServer
 from support.scenes.postgres import dsn_in
 
 PATIENCE_S: Final = 30.0  # of tests, on a machine that does much else
-
-
-@cache
-def valkey() -> ValkeyServer:
-    """Return the Valkey of this process, which ends with it."""
-    server = ValkeyServer()
-    atexit.register(server.stop)
-    server.start()
-    return server
 
 
 @cache
@@ -38,30 +26,15 @@ def dsn() -> str:
 
 
 @cache
-def _redis() -> "redis.Redis":
-    return redis.Redis.from_url(valkey().url)
-
-
-@cache
 def _postgres() -> psycopg.Connection:
     connection = psycopg.connect(dsn(), autocommit=True)
     atexit.register(connection.close)
     return connection
 
 
-def redis_store(clock: Clock | None = None) -> WindowStore:
-    """Return a connection to the Valkey of this process."""
-    return RedisWindows(valkey().url, clock=clock)
-
-
 def postgres_store(clock: Clock | None = None) -> WindowStore:
     """Return a connection to the schema of this process."""
     return PostgresWindows(dsn(), clock=clock)
-
-
-def empty_redis() -> None:
-    """Forget every window."""
-    _redis().flushdb()
 
 
 def empty_postgres() -> None:
@@ -70,8 +43,7 @@ def empty_postgres() -> None:
 
 
 def end_connections() -> None:
-    """Let every server end the connections of limits, as a restart would."""
-    _redis().client_kill_filter(_type="normal", skipme=True)
+    """End the connections of limits on the server, as a restart would."""
     _postgres().execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE pid <> pg_backend_pid() AND query LIKE '%INSERT INTO limit_window%'"
@@ -86,7 +58,6 @@ def postgres_windows() -> int:
 
 
 STORES: Final[dict[str, tuple[Callable[[Clock | None], WindowStore], Callable[[], None]]]] = {
-    "valkey": (redis_store, empty_redis),
     "postgresql": (postgres_store, empty_postgres),
 }
 Opened = AbstractAsyncContextManager[Limits]

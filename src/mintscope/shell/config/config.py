@@ -43,15 +43,9 @@ class Config(BaseSettings):
     files in data_dir. A password of fewer than 12 characters, or 6 different ones, is refused."""
     store_file: values.File = None
     """The file that holds store instead."""
-    redis: values.RedisUrl = None
-    """A Redis or Valkey in which api processes count rate limits together, as
-    `redis://:password@host:6379/0`, or `rediss://` for TLS; needs the extra `redis`. Unset: in
-    the PostgreSQL of `store`, else each api process counts alone."""
-    redis_file: values.File = None
-    """The file that holds redis instead."""
     replicas_max: int = Field(default=1, ge=1, le=1_000)
-    """How many api processes there may be. While the store of limits is away, each admits the limit
-    divided by this, and at least 1."""
+    """How many api processes there may be. While the PostgreSQL of `store`, which counts limits, is
+    away, each admits the limit divided by this, and at least 1."""
     drain_s: float = Field(default=0.0, ge=0, le=60)
     """How long an api process that is told to stop says that it is not ready, before it stops
     listening: time for a balancer to send clients elsewhere."""

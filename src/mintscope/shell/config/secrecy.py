@@ -35,9 +35,8 @@ def _flaws(config: Config) -> Iterator[tuple[str, str]]:
     if fee_payer is not None:
         seed = parse_keypair(fee_payer.get_secret_value()).secret()
         yield from _named("payments.fee_payer_key", flaw_of_key(seed))
-    for key, url in (("store", config.store), ("redis", config.redis)):
-        for password in passwords_in(_text(url)):
-            yield from _named(key, flaw_of_password(password))
+    for password in passwords_in(_text(config.store)):
+        yield from _named("store", flaw_of_password(password))
     for key, urls in _urls(config):
         if any(has_example(_text(url)) for url in urls):
             yield key, IS_EXAMPLE
@@ -77,7 +76,7 @@ def kept_secret(config: Config) -> Iterator[str]:
     for key, texts in [*kept, ("payments.fee_payer_key", [config.payments.fee_payer_key])]:
         if any(map(_text, texts)):
             yield key
-    for key, urls in [("store", [config.store]), ("redis", [config.redis]), *_urls(config)]:
+    for key, urls in [("store", [config.store]), *_urls(config)]:
         if any(holds_secret(_text(each)) for each in urls):
             yield key
 

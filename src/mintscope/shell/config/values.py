@@ -125,22 +125,6 @@ def _expect_url(value: SecretStr) -> SecretStr:
     return value
 
 
-def _expect_redis_url(value: SecretStr) -> SecretStr:
-    try:
-        address = urlsplit(value.get_secret_value())
-        is_usable = (
-            address.scheme in {"redis", "rediss"}
-            and address.hostname
-            and address.port != 0
-            and (address.path.removeprefix("/") or "0").isdecimal()
-        )
-    except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise ValueError("expected an address like redis://user:password@host:6379/0")
-    return value
-
-
 def _expect_store_url(value: SecretStr) -> SecretStr:
     try:
         address = urlsplit(value.get_secret_value())
@@ -222,7 +206,6 @@ Url = Annotated[SecretStr, AfterValidator(_expect_url)]
 Urls = Annotated[tuple[Url, ...], LISTED]
 Secrets = Annotated[tuple[SecretStr, ...], LISTED]
 OptionalUrl = Annotated[Url | None, UNSET]
-RedisUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_redis_url)] | None, UNSET]
 StoreUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_store_url)] | None, UNSET]
 Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
 Contact = Annotated[

@@ -209,11 +209,10 @@ def check_limits(config: Config) -> Iterator[Finding]:
     except StoreUnavailable as error:
         yield warn(
             f"limits: their store does not answer: {error}",
-            f"start it, or correct redis; each api process admits 1/{config.replicas_max} of each",
+            f"start it, or correct store; each api process admits 1/{config.replicas_max} of each",
         )
     except UnusableStore as error:
-        setting = "store" if config.redis is None else "redis"
-        yield fail(f"limits: {error}", f"install it, or unset {setting}")
+        yield fail(f"limits: {error}", "install it, or unset store")
     else:
         how = "counted together" if is_shared else "counted in the memory of the api process"
         yield ok(f"limits: {how}")

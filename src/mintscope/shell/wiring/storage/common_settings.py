@@ -18,7 +18,7 @@ OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_"
 
 def common_settings(config: Config) -> Mapping[str, str]:
     """Return them as texts by name; secrets as hashes."""
-    common = {"replicas_max": f"{config.replicas_max}", "redis": _told(config.redis)}
+    common = {"replicas_max": f"{config.replicas_max}"}
     common |= _section(OF_PAYMENTS, config.payments) | _section(OF_ACCOUNTS, config.accounts)
     return common | {f"api.{name}": _told(getattr(config.api, name)) for name in OF_API}
 

@@ -18,10 +18,9 @@ LIMITS_ASKED_S_MAX: Final = 5.0
 
 @asynccontextmanager
 async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
-    """Open what counts requests: a store that is shared, else the memory of this process.
+    """Open what counts requests: the PostgreSQL of `store`, else the memory of this process.
 
-    A Redis that does not answer yet is none the less shared once it does.
-    Raises UnusableStore where its package is not installed.
+    Raises UnusableStore if its package is not installed, StoreUnavailable if it does not answer.
     """
     store = _window_store(config)
     if store is None:
@@ -50,12 +49,8 @@ async def expect_limits(config: Config) -> bool:
 
 
 def _window_store(config: Config) -> WindowStore | None:
-    if config.redis is not None:
-        with extra("redis", "redis", "redis"):
-            from mintscope.edges.storage.redis.limits import RedisWindows  # noqa: PLC0415 - extra
-        return RedisWindows(config.redis.get_secret_value())
-    if config.store is not None:
-        with extra("postgres", "psycopg", "store"):
-            from mintscope.edges.storage.postgres.openers import open_windows  # noqa: PLC0415
-        return open_windows(config.store.get_secret_value())
-    return None
+    if config.store is None:
+        return None
+    with extra("postgres", "psycopg", "store"):
+        from mintscope.edges.storage.postgres.openers import open_windows  # noqa: PLC0415
+    return open_windows(config.store.get_secret_value())

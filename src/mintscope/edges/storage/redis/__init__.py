@@ -1,1 +1,0 @@
-"""Redis or Valkey: what processes count together, if operators want that off the database."""
