@@ -206,7 +206,13 @@ LAUNCHED: Final = Recipe(
     proves="the price of a real launch is that of its deepest pool in 99 % of seconds",
     tests=("e2e/test_launch_prices.py",),
     mutants=(
-        Mutant("a migration is not followed", STANDING, "if left is None:", "if True:"),
+        Mutant(
+            "a migration is not followed",
+            STANDING,
+            "if left is None:",
+            "if True:",
+            ("core/market/test_successors.py",),
+        ),
         Mutant(
             "a curve that is left weighs what stood in it",
             STANDING,

@@ -1,4 +1,4 @@
-"""What took how long, told as it ends to whatever traces; to nothing unless an operator wants it."""
+"""Spans of requests and settlements: each goes, as it ends, to the tracer, if one is configured."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
