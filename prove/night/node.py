@@ -2,6 +2,7 @@
 
 import json
 import threading
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
@@ -17,6 +18,7 @@ from mintscope.base.solana import USDC
 TIMEOUT_S: Final = 20.0
 BEHIND_SLOTS: Final = 400
 CLOCK_S: Final = 65
+CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
 EVERY_SLOTS: Final = 40  # of those that one fault keeps back
 
 Call = dict[str, Any]
@@ -191,9 +193,19 @@ def clock(seconds: int) -> Fault:
             result["blockTime"] -= seconds
         elif call["method"] == "getBlockTime" and isinstance(result, int):
             answer["result"] = result - seconds
+        elif call["method"] == "getAccountInfo" and call["params"][0] == CLOCK_SYSVAR:
+            _put_back(result["value"]["data"], seconds)
         return told(answer)
 
     return fault
+
+
+def _put_back(data: list[str], seconds: int) -> None:
+    """Put the clock sysvar in base64 back; its time is a little-endian i64 at byte 32."""
+    raw = bytearray(b64decode(data[0]))
+    time = int.from_bytes(raw[32:40], "little", signed=True) - seconds
+    raw[32:40] = time.to_bytes(8, "little", signed=True)
+    data[0] = b64encode(raw).decode()
 
 
 def without_dollars(call: Call, ask: Ask) -> Reply:

@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from prove.night.installation import GENESIS, ROOM_MIB, Installation
 from prove.night.signs import Naming
 
 MIB: Final = 1024**2
+KILL_EVERY_S: Final = 5.0
 
 Breaking = Callable[[Installation], AbstractContextManager[None]]
 
@@ -100,13 +102,25 @@ def disk_full(installation: Installation) -> Iterator[None]:
 
 
 def killed(name: str) -> Breaking:
-    """Return what kills the child *name* of serve, which starts it again."""
+    """Return what kills the child *name* of serve, and again whenever it has run for 5 s."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
-        pid = installation.child(name)
-        os.kill(pid, signal.SIGKILL)
-        yield
+        healed = threading.Event()
+
+        def kill() -> None:
+            while not healed.is_set():
+                if pid := installation.child(name):
+                    os.kill(pid, signal.SIGKILL)
+                healed.wait(KILL_EVERY_S)
+
+        killing = threading.Thread(target=kill, daemon=True)
+        killing.start()
+        try:
+            yield
+        finally:
+            healed.set()
+            killing.join()
 
     return broken
 
@@ -201,7 +215,7 @@ ROWS: Final = (
         name="the clock is 65 s ahead",
         breaks=of_node(lambda: faults.clock(faults.CLOCK_S)),
         naming=Naming(
-            log="the clock and the chain's disagree",
+            log="the clock and the chain's disagree|set the clock",
             alerts="MintscopeClock",
             status="price: .*clock|data: ",
             doctor="clock: ",
@@ -273,14 +287,22 @@ ROWS: Final = (
         ),
     ),
     Row(
-        name="kill -9 of ingest",
+        name="kill -9 of ingest, again and again",
         breaks=killed("ingest"),
-        naming=Naming(log="process ended.*ingest|ingest.*process ended", doctor="ingest"),
+        naming=Naming(
+            log="process ended.*ingest|ingest.*process ended",
+            alerts="MintscopeProcessRestarts|MintscopeProcessAway|MintscopeNoIngest",
+            status="data: ",
+        ),
     ),
     Row(
-        name="kill -9 of the api",
+        name="kill -9 of the api, again and again",
         breaks=killed("api"),
-        naming=Naming(log="process ended.*api|api.*process ended", status="silent|lists|data"),
+        naming=Naming(
+            log="process ended.*api|api.*process ended",
+            alerts="MintscopeProcessRestarts|MintscopeProcessAway",
+            status="silent|lists|data",
+        ),
     ),
     Row(
         name="every 40th block is said to be skipped (-32007)",
