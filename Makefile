@@ -18,7 +18,7 @@ PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
 CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
 CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
-.PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation report audit sbom protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation interop report audit sbom protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -65,6 +65,9 @@ sbom: $(VENV)/dev ## build/sbom.json: what a service is made of, as CycloneDX
 
 night: $(VENV)/prometheus ## each fault of a night under a running service, and who names it within 60 s: half an hour
 	@$(BIN)/python -m prove.night $(ARGS)
+
+interop: $(VENV)/dev ## clients that others wrote, newest and older, at a service of this checkout: a table; needs a network
+	@$(BIN)/python -m prove.interop $(ARGS)
 
 report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last found, as one page
 	@$(BIN)/python -m prove.report

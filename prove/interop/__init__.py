@@ -1,0 +1,1 @@
+"""`make interop`: clients that others wrote, newest and older, at a service of this checkout."""

@@ -1,0 +1,86 @@
+"""Run each client in a folder of its own; print a table; return 1 if one did not do what it must.
+
+What a client needs comes from its registry, so this needs a network; it is no part of `make test`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from mintscope.base.solana import WSOL
+from prove.interop.clients import CLIENTS, OtherClient
+from prove.recipe import ROOT
+
+sys.path.insert(0, str(ROOT / "tests"))
+from support.processes.documented_service import GENESIS, DocumentedService, documented_service
+
+TOOLS: Final = Path(sys.executable).parent
+INSTALL_S_MAX: Final = 180.0
+RUN_S_MAX: Final = 60.0
+SHOWN: Final = 70  # characters of what a client printed
+
+
+def main() -> int:
+    """Run all, or those whose names are given."""
+    chosen = [each for each in CLIENTS if not sys.argv[1:] or each.name in sys.argv[1:]]
+    failed = 0
+    with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
+        token = service.mintscope("credits issue --credits 100").strip()
+        for number, client in enumerate(chosen):
+            folder = Path(name) / f"client-{number}"
+            folder.mkdir()
+            began_s = time.monotonic()
+            said = _run(client, folder, service, token)
+            is_good = client.expects in said
+            failed += not is_good
+            took_s = time.monotonic() - began_s
+            outcome = client.does if is_good else f"FAILED: {said[-SHOWN:]!r}"
+            print(f"{client.name:28} {client.version:14} {took_s:5.1f} s  {outcome}", flush=True)
+    print(f"{len(chosen) - failed} of {len(chosen)} as they must")
+    return min(failed, 1)
+
+
+def _run(client: OtherClient, folder: Path, service: DocumentedService, token: str) -> str:
+    """Return what *client* printed, errors included."""
+    environment = dict(os.environ) | {  # noqa: TID251 - with it comes the registry of the machine
+        "PATH": f"{TOOLS}:{os.environ.get('PATH', os.defpath)}",  # noqa: TID251 - as above
+        "MINTSCOPE_CREDENTIAL": token,
+        "PAYMENT_ASSET": str(GENESIS.mint),
+        "SOLANA_PRIVATE_KEY": str(GENESIS.key("buyer")),
+        "SOLANA_RPC_URL": service.rpc_url,
+    }
+    command = [sys.executable, "-c", client.program, service.url, WSOL]
+    if client.packages:
+        (folder / "package.json").write_text(json.dumps({"private": True, "type": "module"}))
+        (folder / "program.mjs").write_text(client.program)
+        install = ["npm", "install", "--silent", "--no-audit", "--no-fund", *client.packages]
+        said = _said(install, folder, environment, INSTALL_S_MAX)
+        if not (folder / "node_modules").is_dir():
+            return f"not installed: {said}"
+        command = ["node", "program.mjs", service.url, WSOL]
+    return _said(command, folder, environment, RUN_S_MAX)
+
+
+def _said(command: list[str], folder: Path, environment: dict[str, str], most_s: float) -> str:
+    try:
+        ran = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=most_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer in {most_s:g} s"
+    return f"{ran.stdout}{ran.stderr[-500:] if ran.returncode else ''}".strip()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,177 @@
+"""The clients: what to install, what to run, and what must come of it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+PAY: Final = """
+import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
+
+const [origin, mint] = process.argv.slice(2);
+const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
+const signer = await createKeyPairSignerFromBytes(secret);
+const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
+const payer = new x402Client().register("solana:*", scheme);
+payer.setSpendControls?.({ allowedAssets: true });
+const pay = wrapFetchWithPayment(fetch, payer);
+const report = await pay(`${origin}/v1/token/${mint}`);
+const bundle = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "POST" });
+console.log(report.status, bundle.status);
+process.exit(0);
+"""
+OF_VERSION_1: Final = """
+import { createSigner, wrapFetchWithPayment } from "x402-fetch";
+
+const [origin, mint] = process.argv.slice(2);
+const signer = await createSigner("solana", process.env.SOLANA_PRIVATE_KEY);
+const pay = wrapFetchWithPayment(fetch, signer);
+try {
+  console.log((await pay(`${origin}/v1/token/${mint}`)).status);
+} catch (failure) {
+  console.log(failure.message.replaceAll(/\\s+/g, " "));
+}
+process.exit(0);
+"""
+MCP: Final = """
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+const [origin, mint] = process.argv.slice(2);
+const client = new Client({ name: "interop", version: "1" });
+await client.connect(new StreamableHTTPClientTransport(new URL(`${origin}/mcp`)));
+const { tools } = await client.listTools();
+const lost = await client.callTool({ name: "get_token", arguments: { mint: "nope" } });
+const unpaid = await client.callTool({ name: "get_token", arguments: { mint } });
+const free = await client.callTool({ name: "try_token", arguments: { mint } });
+const terms = JSON.parse(unpaid.content[0].text);
+console.log(tools.length > 5, lost.isError, terms.x402Version, free.isError ?? false);
+process.exit(0);
+"""
+EVENTS: Final = """
+import { EventSource } from "eventsource";
+
+const [origin, mint] = process.argv.slice(2);
+const headers = { Authorization: `Bearer ${process.env.MINTSCOPE_CREDENTIAL}` };
+const source = new EventSource(`${origin}/v1/stream?mints=${mint}`, {
+  fetch: (url, init) => fetch(url, { ...init, headers: { ...init.headers, ...headers } }),
+});
+source.addEventListener("snapshot", (event) => {
+  console.log(JSON.parse(event.data).token === mint);
+  process.exit(0);
+});
+"""
+PYTHON_PAYS: Final = """
+import asyncio, os, sys, warnings
+warnings.filterwarnings("ignore")
+from x402 import x402Client
+from x402.http.clients.httpx import x402HttpxClient
+from x402.mechanisms.svm.exact.register import register_exact_svm_client
+from x402.mechanisms.svm.signers import KeypairSigner
+
+async def main():
+    origin, mint = sys.argv[1:]
+    payer = x402Client()
+    signer = KeypairSigner.from_base58(os.environ["SOLANA_PRIVATE_KEY"])
+    register_exact_svm_client(payer, signer, rpc_url=os.environ["SOLANA_RPC_URL"])
+    payer.set_spend_controls({"allowed_assets": [{
+        "network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+        "asset": os.environ["PAYMENT_ASSET"], "max_amount_per_payment": "1000000",
+    }]})
+    async with x402HttpxClient(payer, base_url=origin, timeout=60) as http:
+        report = await http.get(f"/v1/token/{mint}")
+        bundle = await http.post("/v1/credits/purchase?bundle=10")
+        print(report.status_code, bundle.status_code)
+
+asyncio.run(main())
+"""
+PYTHON_MCP: Final = """
+import asyncio, json, sys
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+async def main():
+    origin, mint = sys.argv[1:]
+    async with Client(streamable_http_client(f"{origin}/mcp")) as client:
+        tools = (await client.list_tools()).tools
+        lost = await client.call_tool("get_token", {"mint": "nope"})
+        unpaid = await client.call_tool("get_token", {"mint": mint})
+        terms = json.loads(unpaid.content[0].text)
+        print(len(tools) > 5, lost.is_error, terms["x402Version"])
+
+asyncio.run(main())
+"""
+KIT: Final = "@solana/kit@5.5.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherClient:
+    """A client of others.
+
+    packages   of npm; none: the program is one of Python, with what this checkout has installed
+    program    what is run with the address of the service and a mint
+    expects    what it must print, or a part of that
+    """
+
+    name: str
+    version: str
+    program: str
+    expects: str
+    packages: tuple[str, ...] = ()
+    does: str = "pays"
+
+
+def _official(version: str) -> OtherClient:
+    packages = (f"@x402/fetch@{version}", f"@x402/svm@{version}", KIT)
+    return OtherClient(
+        name="@x402/fetch, @x402/svm",
+        version=version,
+        packages=packages,
+        program=PAY,
+        expects="200 201",
+    )
+
+
+def _mcp(version: str) -> OtherClient:
+    return OtherClient(
+        name="@modelcontextprotocol/sdk",
+        version=version,
+        packages=(f"@modelcontextprotocol/sdk@{version}",),
+        program=MCP,
+        expects="true true 2 false",
+        does="lists, reads, reads errors",
+    )
+
+
+CLIENTS: Final = (
+    _official("2.27.0"),
+    _official("2.9.0"),
+    OtherClient(
+        name="x402-fetch",
+        version="1.2.0",
+        packages=("x402-fetch@1.2.0",),
+        program=OF_VERSION_1,
+        expects="x402 version 2, not 1",
+        does="says which version to use",
+    ),
+    _mcp("1.20.0"),
+    _mcp("1.32.2"),
+    OtherClient(
+        name="eventsource",
+        version="4.0.0",
+        packages=("eventsource@4.0.0",),
+        program=EVENTS,
+        expects="true",
+        does="reads a stream",
+    ),
+    OtherClient(
+        name="x402 (Python)", version="as installed", program=PYTHON_PAYS, expects="200 201"
+    ),
+    OtherClient(
+        name="mcp (Python)",
+        version="as installed",
+        program=PYTHON_MCP,
+        expects="True True 2",
+        does="lists, reads errors",
+    ),
+)
