@@ -148,8 +148,9 @@ def api_in(folder: Path) -> Iterator[tuple[str, int]]:
     ) as process:
         try:
             assert process.stderr is not None
-            told = next(text for text in process.stderr if text.startswith("serving "))
-            address = urlsplit(told.split()[1])
+            told = map(msgspec.json.decode, process.stderr)
+            line = next(each for each in told if each["event"] == "serving")
+            address = urlsplit(line["address"])
             assert address.hostname is not None
             assert address.port is not None
             yield address.hostname, address.port
