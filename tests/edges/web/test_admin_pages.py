@@ -8,6 +8,7 @@ import pytest
 
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.keys.own_key import OwnKeys
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.user import User
 from mintscope.edges.web.routes import PageRoute
@@ -205,3 +206,29 @@ async def test_people_may_sign_in_there_and_find_nothing(apart: Website) -> None
         await person.sign_in(ALICE, PASSWORD)
         assert (await person.open("/admin")).status_code == 404
         assert "/admin" not in (await person.open("/")).text.partition("<main")[2]
+
+
+async def test_scopes_that_a_key_asks_for_are_shown_and_granted(
+    site: Website, administrator: Person
+) -> None:
+    signup_id, secret = await site.apply_for_key("agent@example.org")
+    review = site.accounts.review
+    await review.approve(
+        signup_id, scopes=frozenset(), note="", actor=COMMAND_LINE, unconfirmed=True
+    )
+    key = await site.exchange("agent@example.org", secret)
+    holder = await site.accounts.keys.find(key)
+    assert holder is not None
+    await OwnKeys(site.accounts.keys).ask(holder, frozenset({Scope.SIGNALS_WRITE}), HOSTILE)
+
+    page = f"/admin/applications/{signup_id}"
+    assert "agent@example.org" in words(await administrator.open("/admin"))
+    shown = await administrator.open(page)
+    expect_harmless(shown)
+    assert "Its key asks" in shown.text
+    assert 'value="signals:write" checked' in shown.text
+    await administrator.send(page, {"decision": "approve", "scope": "signals:write"})
+    granted = await site.accounts.keys.find(key)
+    assert granted is not None
+    assert granted.has(Scope.SIGNALS_WRITE)
+    assert "Its key asks" not in (await administrator.open(page)).text
