@@ -437,7 +437,7 @@ def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
 def test_an_agent_gets_its_key(service: DocumentedService) -> None:
     """The block of api.md, line by line, as an agent would fill it in: the only one of its kind."""
     (walk,) = (block for page in PAGES for block in _blocks(page) if _is_walk(block))
-    json_is, service_is, apply, _secret_is, confirm, status, exchange, me = walk
+    json_is, service_is, apply, _secret_is, confirm, status, exchange, me, rotate = walk
     begin = f"{json_is}\n{service_is}".replace("http://127.0.0.1:8402", service.url)
 
     applied = json.loads(service.sh(f"{begin}\n{apply}"))
@@ -449,9 +449,12 @@ def test_an_agent_gets_its_key(service: DocumentedService) -> None:
     key = json.loads(service.sh(f"{begin}\n{exchange}"))["apiKey"]
     owner = json.loads(service.sh(f"{begin}\n{me.replace('svc_live_...', key)}"))
 
+    rotated = json.loads(service.sh(f"{begin}\n{rotate.replace('svc_live_...', key)}"))
+
     assert "error" not in confirmed
     assert state["state"] == "approved"
     assert owner["success"] is True
+    assert is_well_formed(CredentialKind.API_KEY, rotated["data"]["apiKey"])
 
 
 def _mail(service: DocumentedService, email: str) -> str:

@@ -37,7 +37,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 NODE: Final = Path(sys.executable).parent / "node"
 CLIENT: Final = ROOT / "packages" / "client-ts" / "src"
 PROGRAM: Final = re.compile(r'<code id="([\w-]+)" data-language="(\w+)">(.*?)</code>', re.DOTALL)
-ROTATE: Final = "post-credits-rotate"
+ENDING: Final = {"post-credits-rotate", "delete-me-key"}  # these make a credential void
 GUIDE: Final = "guide of "
 # These pay, and are those of docs/clients.md and /skill.md, which are run elsewhere.
 PAYING: Final = {"pay", "official"}
@@ -111,8 +111,8 @@ class Documented:
     folder: Path
 
     def written_in(self, language: str) -> dict[str, str]:
-        """Return the programs in *language*, by page: the one last that makes a token void."""
-        in_order = sorted(self.programs.items(), key=lambda each: each[0] == ROTATE)
+        """Return the programs in *language*, by page: those last that end a credential."""
+        in_order = sorted(self.programs.items(), key=lambda each: each[0] in ENDING)
         return {slug: texts[language] for slug, texts in in_order if language in texts}
 
     @property
