@@ -52,7 +52,7 @@ def site_key(client: str) -> str:
 
 
 def of_a_site(limit: Limit) -> Limit:
-    """Return the limit of an IPv6 /48: as much as SITE_SHARES clients have."""
+    """Return the limit of an IPv6 /48: that of SITE_SHARES clients together."""
     return replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
 
 
@@ -117,7 +117,7 @@ class MemoryLimits:
         return made
 
     def change(self, limit: Limit) -> None:
-        """Admit by *limit* from now on in the windows of its name; what was counted counts."""
+        """Admit by *limit* from now on in the windows of its name; counts so far are kept."""
         for changed in (limit, of_a_site(limit)):
             for window in self._windows.values():
                 if window.limit.name == changed.name:

@@ -92,7 +92,7 @@ class AsyncClient(AsyncAccountMethods):
 
     @property
     def with_raw_response(self) -> AsyncRawResponses:
-        """The same calls; each returns `Answered`: status and headers beside the data."""
+        """The same calls, each of which returns `Answered`: the data with status and headers."""
         return AsyncRawResponses(self)
 
     async def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
@@ -172,11 +172,11 @@ class AsyncClient(AsyncAccountMethods):
         return (await self.send(verbs.purchase(credit_count), key=key)).data
 
     def payments(self) -> AsyncPagedLines[PaymentsPage, WalletPayment]:
-        """Return payments of the linked wallets, the newest first: free."""
+        """Return payments of the linked wallets, newest first; free."""
         return AsyncPagedLines(self.send, account.payments())
 
     def signal_events(self, signal_id: int) -> AsyncPagedLines[SignalEventsPage, SignalEvent]:
-        """Return what a signal has fired, the newest first: free."""
+        """Return the firings of a signal, newest first; free."""
         return AsyncPagedLines(self.send, account.signal_events(signal_id))
 
     async def stream(

@@ -48,11 +48,11 @@ class Client(AccountMethods):
     """Reads from the service at *url*; a context manager, usable by several threads.
 
     credential   a credit token or an API key: pays for what is read
-    payer        a `mintscope.client.auth.PaymentAuth`: pays for purchases, and for what is read
-                 where there is no credential
+    payer        a `mintscope.client.auth.PaymentAuth`: pays for purchases, and for reads if there
+                 is no credential
     budget       the most that may be spent, in credits
-    patience_s   how long a call waits and tries again, in all, before it raises what went wrong
-    timeout_s    how long one answer may take; one that a wallet pays for 90 s at least
+    patience_s   seconds for which a call waits and is sent again, in all, before it raises
+    timeout_s    seconds that one answer may take; at least 90 if a wallet pays for it
     retries_max  how often a call is sent again; None: as often as the patience allows
     transport    for tests and proxies
 
@@ -100,7 +100,7 @@ class Client(AccountMethods):
 
     @property
     def with_raw_response(self) -> RawResponses:
-        """The same calls; each returns `Answered`: status and headers beside the data."""
+        """The same calls, each of which returns `Answered`: the data with status and headers."""
         return RawResponses(self)
 
     def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
@@ -178,11 +178,11 @@ class Client(AccountMethods):
         return self.send(verbs.purchase(credit_count), key=key).data
 
     def payments(self) -> PagedLines[PaymentsPage, WalletPayment]:
-        """Return payments of the linked wallets, the newest first: free."""
+        """Return payments of the linked wallets, newest first; free."""
         return PagedLines(self.send, account.payments())
 
     def signal_events(self, signal_id: int) -> PagedLines[SignalEventsPage, SignalEvent]:
-        """Return what a signal has fired, the newest first: free."""
+        """Return the firings of a signal, newest first; free."""
         return PagedLines(self.send, account.signal_events(signal_id))
 
     def stream(

@@ -1,4 +1,4 @@
-"""Calls of accounts: how an agent comes to a key, and what it does with it."""
+"""Calls of accounts: signing an agent up for a key, and the operations of that key."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
@@ -25,14 +25,14 @@ PAYMENTS_MAX: Final = 100
 
 
 class SignalParts(TypedDict, total=False):
-    """What a signal is made of, beside its name, mint, field and kind.
+    """The settings of a signal beside its name, mint, field and kind.
 
     level, margin       of above, below and crosses
     percent, window_s   of changes_by
-    candles             "closed": looked at as each minute ends
-    least_confidence    "low", "medium" or "high": reports of less are not looked at
-    webhook_url         where firings are sent; None: nowhere
-    email               whether they are sent by e-mail
+    candles             "closed": evaluated as each minute ends
+    least_confidence    "low", "medium" or "high": reports below it are not evaluated
+    webhook_url         the URL that firings are sent to; None: no webhook
+    email               whether firings are sent by e-mail
     """
 
     level: float
@@ -46,13 +46,13 @@ class SignalParts(TypedDict, total=False):
 
 
 class SignalChanges(SignalParts, total=False):
-    """What changes of a signal; what is not named stays."""
+    """Changes to a signal; fields that are not named stay as they are."""
 
     name: str
     is_active: bool
 
 
-def sign_up(  # noqa: PLR0913 - what an application has
+def sign_up(  # noqa: PLR0913 - the fields of an application
     email: str,
     motivation: str,
     *,
@@ -61,7 +61,7 @@ def sign_up(  # noqa: PLR0913 - what an application has
     telegram: str | None = None,
     twitter: str | None = None,
 ) -> ApiCall[results.SignedUp]:
-    """Return the call that applies for an API key, with *scopes* beside those that read."""
+    """Return the call that applies for an API key with *scopes* beside the read scopes."""
     fields = {"email": email, "motivation": motivation, "userType": user_type}
     optional = {"telegram": telegram, "twitter": twitter, "scopes": list(scopes) or None}
     body = fields | {name: value for name, value in optional.items() if value is not None}
@@ -69,13 +69,13 @@ def sign_up(  # noqa: PLR0913 - what an application has
 
 
 def confirm_email(email: str, secret: str, code: str) -> ApiCall[results.ConfirmedEmail]:
-    """Return the call that confirms the mailbox of an application with the code sent there."""
+    """Return the call that confirms the mailbox of an application with the code sent to it."""
     body = {"email": email, "applicationSecret": secret, "code": code}
     return _api("auth/confirm-email", results.ConfirmedEmail, body)
 
 
 def application_status(email: str, secret: str) -> ApiCall[results.ApplicationStanding]:
-    """Return the call for how far an application is."""
+    """Return the call for the status of an application."""
     body = {"email": email, "applicationSecret": secret}
     return _api("auth/application-status", results.ApplicationStanding, body)
 
@@ -87,18 +87,18 @@ def exchange_secret(email: str, secret: str) -> ApiCall[results.ExchangedKey]:
 
 
 def me() -> ApiCall[results.KeyOwner]:
-    """Return the call for whose the API key is, and what it allows."""
+    """Return the call for the owner and the scopes of the API key."""
     return _call("GET", "/v1/me", results.KeyOwner)
 
 
 def rotate_key(overlap: Literal["1h", "24h", "7d"] = "1h") -> ApiCall[results.RotatedKey]:
-    """Return the call that makes another key like this one, which ends after *overlap*."""
+    """Return the call that rotates this key; the old one ends after *overlap*."""
     body = {"overlap": overlap}
     return _call("POST", "/v1/me/key/rotate", results.RotatedKey, body, takes_key=True)
 
 
 def revoke_key() -> ApiCall[results.RevokedKey]:
-    """Return the call that ends the key of this client at once."""
+    """Return the call that revokes the key of this client at once."""
     return _call("DELETE", "/v1/me/key", results.RevokedKey)
 
 
@@ -109,12 +109,12 @@ def ask_for_scopes(scopes: Sequence[Scope], motivation: str = "") -> ApiCall[res
 
 
 def account() -> ApiCall[results.AccountHoldings]:
-    """Return the call for the credits of the account, and what each key spends of them."""
+    """Return the call for the credits of the account, and the spending of each key."""
     return _call("GET", "/v1/account", results.AccountHoldings)
 
 
 def cap_key(key_id: int, month_credits_max: int) -> ApiCall[results.CappedKey]:
-    """Return the call that lowers what a key may spend in a calendar month."""
+    """Return the call that lowers the monthly cap of a key."""
     body = {"monthCreditsMax": month_credits_max}
     return _call("PATCH", f"/v1/account/keys/{key_id}", results.CappedKey, body)
 
@@ -139,7 +139,7 @@ def rotate_credits() -> ApiCall[results.RotatedCredits]:
 
 
 def claim_challenge(purchase: str, wallet: str) -> ApiCall[results.WalletChallenge]:
-    """Return the call for the text by whose signature *wallet* claims what *purchase* bought."""
+    """Return the call for the text that *wallet* signs to claim the credits of *purchase*."""
     body = {"purchase": purchase, "wallet": wallet}
     return _call("POST", "/v1/credits/rotate/challenge", results.WalletChallenge, body)
 
@@ -147,7 +147,7 @@ def claim_challenge(purchase: str, wallet: str) -> ApiCall[results.WalletChallen
 def claim_credits(
     purchase: str, wallet: str, challenge: str, signature: str
 ) -> ApiCall[results.RotatedCredits]:
-    """Return the call that moves what *purchase* bought to a new credit token, by *signature*."""
+    """Return the call that moves the credits of *purchase* to a new token, by *signature*."""
     proof = {"challenge": challenge, "signature": signature}
     body = {"purchase": purchase, "wallet": wallet} | proof
     return _call("POST", "/v1/credits/rotate", results.RotatedCredits, body, takes_key=True)
@@ -159,13 +159,13 @@ def wallets() -> ApiCall[results.LinkedWallets]:
 
 
 def wallet_challenge(wallet: str) -> ApiCall[results.WalletChallenge]:
-    """Return the call for the text by whose signature *wallet* is linked."""
+    """Return the call for the text that *wallet* signs to be linked."""
     path = "/v1/account/wallets/challenge"
     return _call("POST", path, results.WalletChallenge, {"wallet": wallet})
 
 
 def link_wallet(wallet: str, challenge: str, signature: str) -> ApiCall[results.LinkedWallets]:
-    """Return the call that links *wallet*, by its *signature* of *challenge* in base58."""
+    """Return the call that links *wallet* by its *signature* of *challenge*, in base58."""
     body = {"wallet": wallet, "challenge": challenge, "signature": signature}
     return _call("POST", "/v1/account/wallets", results.LinkedWallets, body)
 
@@ -176,7 +176,7 @@ def unlink_wallet(wallet: str) -> ApiCall[results.LinkedWallets]:
 
 
 def payments() -> PagedCall[results.PaymentsPage, results.WalletPayment]:
-    """Return the pages of payments of the linked wallets, the newest first."""
+    """Return the pages of payments of the linked wallets, newest first."""
 
     def call_at(cursor: str | None) -> ApiCall[results.PaymentsPage]:
         query = _page(PAYMENTS_MAX, cursor)
@@ -191,7 +191,7 @@ def watchlists() -> ApiCall[results.WatchlistLines]:
 
 
 def make_watchlist(name: str) -> ApiCall[results.FilledWatchlist]:
-    """Return the call that makes a watchlist."""
+    """Return the call that creates a watchlist."""
     return _call("POST", "/v1/groups", results.FilledWatchlist, {"name": name}, takes_key=True)
 
 
@@ -201,23 +201,23 @@ def watchlist(group_id: int) -> ApiCall[results.FilledWatchlist]:
 
 
 def rename_watchlist(group_id: int, name: str) -> ApiCall[results.FilledWatchlist]:
-    """Return the call that gives a watchlist another name."""
+    """Return the call that renames a watchlist."""
     return _call("PATCH", f"/v1/groups/{group_id}", results.FilledWatchlist, {"name": name})
 
 
 def delete_watchlist(group_id: int) -> ApiCall[results.WatchlistLines]:
-    """Return the call that deletes a watchlist, and returns those that are left."""
+    """Return the call that deletes a watchlist and returns the others."""
     return _call("DELETE", f"/v1/groups/{group_id}", results.WatchlistLines)
 
 
 def watch(group_id: int, mint: str) -> ApiCall[results.FilledWatchlist]:
-    """Return the call that puts *mint* on a watchlist."""
+    """Return the call that adds *mint* to a watchlist."""
     path = f"/v1/groups/{group_id}/mints/{_segment(mint)}"
     return _call("PUT", path, results.FilledWatchlist)
 
 
 def unwatch(group_id: int, mint: str) -> ApiCall[results.FilledWatchlist]:
-    """Return the call that takes *mint* off a watchlist."""
+    """Return the call that removes *mint* from a watchlist."""
     path = f"/v1/groups/{group_id}/mints/{_segment(mint)}"
     return _call("DELETE", path, results.FilledWatchlist)
 
@@ -230,7 +230,7 @@ def signals() -> ApiCall[rules.SignalRules]:
 def make_signal(
     name: str, mint: str, field: str, kind: SignalKind, **parts: Unpack[SignalParts]
 ) -> ApiCall[rules.MadeSignal]:
-    """Return the call that makes a signal over *field* of the reports of *mint*."""
+    """Return the call that creates a signal over *field* of the reports of *mint*."""
     expect_known(parts, SignalParts)
     body = {"name": name, "mint": mint, "field": field, "kind": kind} | _camel(parts)
     return _call("POST", "/v1/signals", rules.MadeSignal, body, takes_key=True)
@@ -248,12 +248,12 @@ def change_signal(signal_id: int, **changes: Unpack[SignalChanges]) -> ApiCall[r
 
 
 def delete_signal(signal_id: int) -> ApiCall[rules.SignalRules]:
-    """Return the call that deletes a signal, and returns those that are left."""
+    """Return the call that deletes a signal and returns the others."""
     return _call("DELETE", f"/v1/signals/{signal_id}", rules.SignalRules)
 
 
 def signal_events(signal_id: int) -> PagedCall[rules.SignalEventsPage, rules.SignalEvent]:
-    """Return the pages of what a signal has fired, the newest first."""
+    """Return the pages of the firings of a signal, newest first."""
 
     def call_at(cursor: str | None) -> ApiCall[rules.SignalEventsPage]:
         path = f"/v1/signals/{signal_id}/events"
@@ -263,16 +263,16 @@ def signal_events(signal_id: int) -> PagedCall[rules.SignalEventsPage, rules.Sig
 
 
 def renew_signal_secret(signal_id: int) -> ApiCall[rules.MadeSignal]:
-    """Return the call for another webhook secret; for 24 hours both sign."""
+    """Return the call that rotates the webhook secret; both secrets sign for 24 hours."""
     return _call("POST", f"/v1/signals/{signal_id}/secret", rules.MadeSignal)
 
 
 def test_signal(signal_id: int) -> ApiCall[rules.SignalEvent]:
-    """Return the call that sends a test of a signal."""
+    """Return the call that sends a test notification of a signal."""
     return _call("POST", f"/v1/signals/{signal_id}/test", rules.SignalEvent)
 
 
-def _call(  # noqa: PLR0913 - what a call has
+def _call(  # noqa: PLR0913 - the parts of a call
     method: str,
     path: str,
     kind: type[Data],

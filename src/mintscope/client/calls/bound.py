@@ -1,4 +1,4 @@
-"""Calls as methods of a client: each is one of `verbs` or `account`, sent, its data returned."""
+"""Calls as methods of a client: each sends a call of `verbs` or `account` and returns its data."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
@@ -24,7 +24,7 @@ class SendsLater(Protocol):
 
 
 class Method(Generic[Given, Data]):
-    """Makes a method of *call* that returns the data of its answer."""
+    """A descriptor that turns *call* into a method, which returns the data of the answer."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call
@@ -40,7 +40,7 @@ class Method(Generic[Given, Data]):
 
 
 class AsyncMethod(Generic[Given, Data]):
-    """Does what Method does, for asyncio."""
+    """Method for asyncio."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call
@@ -56,7 +56,7 @@ class AsyncMethod(Generic[Given, Data]):
 
 
 class RawMethod(Generic[Given, Data]):
-    """Makes a method of *call* that returns all that its answer says."""
+    """A descriptor that turns *call* into a method, which returns the whole answer."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call
@@ -72,7 +72,7 @@ class RawMethod(Generic[Given, Data]):
 
 
 class AsyncRawMethod(Generic[Given, Data]):
-    """Does what RawMethod does, for asyncio."""
+    """RawMethod for asyncio."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call

@@ -12,14 +12,14 @@ class ApiCall(Generic[Data]):
     """One request.
 
     name          of the endpoint; calls of one name share a rate limit
-    kind          what `data` of the answer is read as
+    kind          the type that `data` of the answer is decoded to
     query         in the order in which it is sent
     body          JSON, or empty
-    credits_max   what an answer may cost, in credits; 0 where it is free
-    credits_of    what an answer has cost; by default `credits_max`
-    is_purchase   it is paid for by a wallet, whatever credential there is
-    takes_key     a lost answer is given again for its Idempotency-Key
-    is_enveloped  the answer stands in `data` of it; else it is the whole body
+    credits_max   the most that an answer may cost, in credits; 0 if it is free
+    credits_of    returns the cost of an answer; by default `credits_max`
+    is_purchase   a wallet pays for it, whatever credential there is
+    takes_key     a lost answer is returned again for its Idempotency-Key
+    is_enveloped  the result is in `data` of the body; else it is the whole body
     """
 
     name: str
@@ -46,16 +46,16 @@ class ApiCall(Generic[Data]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Generic[Data]):
-    """What a call brought.
+    """The answer to a call.
 
     credits_left    on the credential, if it paid
-    data_slot       the last Solana slot that the data knows of
-    data_age_ms     how old the data was, in milliseconds
+    data_slot       the last Solana slot in the data
+    data_age_ms     age of the data, in milliseconds
     is_degraded     the data is older than the service calls live
     is_idle         the data is live, and the token does not trade
-    request_id      what to tell the operator
+    request_id      to quote to the operator
     status          of HTTP
-    headers         all that came, by their names in lower case
+    headers         all of them, by their names in lower case
     """
 
     data: Data

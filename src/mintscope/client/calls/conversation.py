@@ -75,13 +75,13 @@ Conversation: TypeAlias = Generator[Step, Reply, Data]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSession:
-    """What the calls of a client have in common.
+    """The settings that the calls of a client share.
 
     origin       of the service, as in https://api.example
     credential   a credit token or an API key; None: no call carries one
-    payer        pays for what no credential pays for; None: nothing does
-    patience_s   how long a call may wait and try again, in all
-    timeout_s    how long an answer may take; one that a wallet pays for takes PAID_TIMEOUT_S
+    payer        pays for calls that no credential pays for; None: they are not paid for
+    patience_s   seconds for which a call may wait and be sent again, in all
+    timeout_s    seconds that one answer may take; PAID_TIMEOUT_S if a wallet pays for it
     retries_max  how often a call is sent again; None: as often as the patience allows
     chance       gives shares of 0 to 1
     """

@@ -1,11 +1,11 @@
-"""Arguments by name are checked before anything is sent."""
+"""Checks of keyword arguments before anything is sent."""
 
 from collections.abc import Iterable
 from typing import Any
 
 
 def expect_known(given: Iterable[str], shape: Any) -> None:
-    """Raise TypeError for a name in *given* that *shape*, a TypedDict, has not."""
+    """Raise TypeError if *given* has a name that *shape*, a TypedDict, does not have."""
     known = shape.__annotations__
     for name in given:
         if name not in known:

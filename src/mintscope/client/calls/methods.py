@@ -1,4 +1,4 @@
-"""The methods of clients that are one call each, by name; `bound` says how they are sent."""
+"""The methods of clients that are one call each, by name; `bound` sends them."""
 
 from typing import Protocol, TypeVar
 
@@ -11,7 +11,7 @@ Data = TypeVar("Data")
 
 
 class AccountMethods:
-    """What an API key does, and how an agent comes to one, for clients that wait."""
+    """Methods of API keys and of signing up for one, for clients that wait."""
 
     sign_up = Method(calls.sign_up)
     confirm_email = Method(calls.confirm_email)
@@ -49,7 +49,7 @@ class AccountMethods:
 
 
 class AsyncAccountMethods:
-    """Does what AccountMethods does, for asyncio."""
+    """AccountMethods for asyncio."""
 
     sign_up = AsyncMethod(calls.sign_up)
     confirm_email = AsyncMethod(calls.confirm_email)
@@ -101,7 +101,7 @@ class AsyncSender(Protocol):
 
 
 class RawResponses:
-    """The same calls; each returns all that its answer says: status, headers, what is left."""
+    """The same calls, each of which returns the whole answer: status, headers, credits left."""
 
     def __init__(self, client: Sender) -> None:
         self._client = client
@@ -153,7 +153,7 @@ class RawResponses:
 
 
 class AsyncRawResponses:
-    """Does what RawResponses does, for asyncio."""
+    """RawResponses for asyncio."""
 
     def __init__(self, client: AsyncSender) -> None:
         self._client = client

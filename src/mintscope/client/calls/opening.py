@@ -18,7 +18,7 @@ from mintscope.client.calls.conversation import (
 SPENDING: Final = (CredentialKind.CREDIT_TOKEN, CredentialKind.API_KEY)
 
 
-def open_session(  # noqa: PLR0913 - one argument for each thing that it is told
+def open_session(  # noqa: PLR0913 - one argument for each setting
     url: str,
     *,
     credential: str | None = None,

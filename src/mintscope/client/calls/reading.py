@@ -104,15 +104,15 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
 
 
 def _of_exchange(response: httpx.Response) -> _Reason:
-    """Return what a refusal says that has its code in a header, as that of an exchange."""
+    """Return the reason of a refusal that has its code in a header, as an exchange does."""
     code = response.headers.get("X-Error-Code")
     if code is None:
         return _Reason(UNKNOWN, "the answer cannot be read")
     try:
-        told = decode_json(response.content, _MESSAGES).messages
+        messages = decode_json(response.content, _MESSAGES).messages
     except Undecodable:
-        told = []
-    return _Reason(code, "; ".join(each.message for each in told) or "the answer says no more")
+        messages = []
+    return _Reason(code, "; ".join(each.message for each in messages) or "the answer says no more")
 
 
 def _integer(text: str | None) -> int | None:

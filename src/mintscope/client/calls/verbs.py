@@ -87,7 +87,7 @@ def _report(
 
 
 def report_query(options: ReportOptions) -> tuple[tuple[str, str], ...]:
-    """Return *options* as they stand in a query.  Raises TypeError for others."""
+    """Return *options* as the fields of a query.  Raises TypeError for an unknown option."""
     expect_known(options, ReportOptions)
     return tuple((name, str(value).lower()) for name, value in options.items())
 
@@ -147,12 +147,12 @@ def metadata(mint: str) -> ApiCall[TokenMetadata]:
 
 
 class CandleRange(TypedDict, total=False):
-    """Which candles.
+    """The selection of candles.
 
-    from_, to   when they begin: Unix seconds, or a datetime with a time zone
-    limit       how many a page holds, up to 1,000 and by default so many: it costs the same
+    from_, to   their beginnings: Unix seconds, or a datetime with a time zone
+    limit       candles of a page, at most 1,000, the default: each page costs the same
     candles     "closed": without the candle that is still open
-    fill        "previous": spans without a trade have a candle of the close before
+    fill        "previous": spans without a trade get a candle at the previous close
     """
 
     from_: Moment
@@ -163,13 +163,13 @@ class CandleRange(TypedDict, total=False):
 
 
 class IndicatorRange(TypedDict, total=False):
-    """Which indicators.
+    """The selection of indicators.
 
     names       by default the averages, RSI and MACD
-    from_, to   when their candles begin: Unix seconds, or a datetime with a time zone
-    limit       how many a page holds, up to 1,000 and by default so many: it costs the same
+    from_, to   the beginnings of their candles: Unix seconds, or a datetime with a time zone
+    limit       values of a page, at most 1,000, the default: each page costs the same
     candles     "closed": without the candle that is still open
-    fill        "previous": spans without a trade count as a candle of the close before
+    fill        "previous": spans without a trade count as a candle at the previous close
     """
 
     names: Sequence[IndicatorName]
@@ -267,9 +267,9 @@ def _query(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 
 def _text(value: object) -> str:
-    """Return *value* as it stands in a query: moments in Unix seconds.
+    """Return *value* as it is sent in a query: times in Unix seconds.
 
-    Raises ValueError for a datetime without a time zone: whose midnight it means is not known.
+    Raises ValueError for a datetime without a time zone, which names no certain time.
     """
     if not isinstance(value, datetime):
         return str(value)

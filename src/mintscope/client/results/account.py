@@ -1,15 +1,15 @@
-"""Accounts: API keys, credits, wallets, watchlists, and how an agent comes to a key.
+"""Accounts: API keys, credits, wallets, watchlists, and applications for a key.
 
-Times are Unix seconds; what is not there is None.
+Times are Unix seconds; absent values are None.
 """
 
 import msgspec
 
 
 class KeyOwner(msgspec.Struct, frozen=True, rename="camel"):
-    """Whose an API key is, and what it allows.
+    """The owner and the scopes of an API key.
 
-    scopes_asked_for   those that an administrator is yet to decide about
+    scopes_asked_for   scopes that await the decision of an administrator
     """
 
     user_id: int
@@ -25,7 +25,7 @@ class KeyOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The key that another was rotated into; `before_ends_at`: when that ends."""
+    """The key that replaces another one, which ends at `before_ends_at`."""
 
     api_key: str
     key_id: int
@@ -36,20 +36,20 @@ class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The key that has ended."""
+    """The key that was revoked."""
 
     key_id: int
 
 
 class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """Scopes that are asked for, and what comes next in words."""
+    """Scopes that are asked for, and the next step in words."""
 
     scopes_asked_for: list[str]
     message: str
 
 
 class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
-    """An active key, what it has spent this month, and its cap."""
+    """An active key, its spending of this month, and its cap."""
 
     key_id: int
     name: str
@@ -60,7 +60,7 @@ class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
-    """The credits of an account, and what each of its keys spends."""
+    """The credits of an account, and the spending of each of its keys."""
 
     user_id: int
     username: str
@@ -77,7 +77,7 @@ class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
-    """What was moved into the account, and what is left."""
+    """Credits that were moved into the account, and those left."""
 
     credits: int
     balance: int
@@ -100,7 +100,7 @@ class RotatedCredits(msgspec.Struct, frozen=True):
 
 
 class WalletChallenge(msgspec.Struct, frozen=True, rename="camel"):
-    """A text whose signature proves to be a wallet."""
+    """A text that a wallet signs to prove itself."""
 
     challenge: str
     expires_at: int
@@ -172,13 +172,13 @@ class SignedUp(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConfirmedEmail(msgspec.Struct, frozen=True):
-    """What comes next."""
+    """The next step of an application."""
 
     message: str
 
 
 class ApplicationStanding(msgspec.Struct, frozen=True):
-    """How far an application is."""
+    """The status of an application."""
 
     state: str
     message: str

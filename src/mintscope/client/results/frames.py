@@ -17,7 +17,7 @@ MOMENTS: Final = frozenset({"t", "time", "at"})  # in Unix seconds
 def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None) -> Any:
     """Return *lines* as a DataFrame: a column for each field, `sol_c` for `c` of `sol`.
 
-    Unix seconds become moments of UTC.  A field that no line has a value for has no column.
+    Unix seconds become moments of UTC.  A field without any value has no column.
 
     library   as `choose_library` takes it
     Raises    ImportError

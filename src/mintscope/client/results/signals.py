@@ -1,4 +1,4 @@
-"""Signals: alert rules over one number of a report, and what they have fired."""
+"""Signals, which are alert rules over one number of a report, and their firings."""
 
 import msgspec
 
@@ -26,7 +26,7 @@ class SignalRule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MadeSignal(SignalRule, frozen=True, rename="camel"):
-    """A signal, and what its webhooks are signed with; keep it."""
+    """A signal, and the secret that signs its webhooks; keep it."""
 
     webhook_secret: str
 
@@ -38,7 +38,7 @@ class SignalRules(msgspec.Struct, frozen=True):
 
 
 class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of a webhook."""
+    """The delivery of a webhook."""
 
     state: str
     attempts: int
@@ -48,7 +48,7 @@ class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
-    """What a signal has fired."""
+    """A firing of a signal."""
 
     event_id: int
     kind: str
