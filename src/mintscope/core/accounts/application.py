@@ -74,8 +74,8 @@ class Application:
     decided_by    who reviewed it, as the audit log names actors
     note          the administrator's, never shown to the applicant
     user_removed  the account that its key belonged to was removed
-    asked_at      when its key asked for further scopes; None: there is none to decide about
-    asked_why     what for, in its words
+    asked_at      when its key asked for further scopes; None: no request to decide about
+    asked_why     the reason, in its words
     """
 
     signup_id: SignupId
@@ -94,7 +94,7 @@ class Application:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether an administrator may decide about it, or about what its key asks for."""
+        """True if an administrator may decide about it, or about scopes that its key asks for."""
         return self.state in UNDECIDED or self.asked_at is not None
 
     def has_lapsed(self, now: UnixMs) -> bool:

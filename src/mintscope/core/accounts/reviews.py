@@ -107,7 +107,9 @@ class Reviews:
         actor: Reviewer,
         unconfirmed: bool = False,
     ) -> Application:
-        """Approve what awaits approval or, if *unconfirmed*, confirmation; or what a key asks for.
+        """Approve an application that awaits approval, or scopes that an issued key asks for.
+
+        With *unconfirmed* also an application that awaits confirmation.
 
         Raises    NotPossible
         """
@@ -242,7 +244,7 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
 def _decide_asked(
     rows: AccountRows, before: Application, decision: Decision, actor: Actor, at: UnixMs
 ) -> Application:
-    """Give the keys of an application the scopes that were decided, or none; it keeps its state."""
+    """Grant the keys of an application the scopes that were decided, or none; its state is kept."""
     signup_id = before.signup_id
     is_granted = decision.state is ApplicationState.APPROVED
     added = with_reads(decision.scopes) if is_granted else NO_SCOPES

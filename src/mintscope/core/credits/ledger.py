@@ -15,7 +15,7 @@ from mintscope.base.primitives import CreditAccount, UnixMs
 STATEMENT_LINES: Final = 100
 STATEMENT_DAYS: Final = 30
 ACCOUNTS_A_PAGE: Final = 200
-FIRST: Final = CreditAccount(0)  # behind it every account comes
+FIRST: Final = CreditAccount(0)  # before every account
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
@@ -125,7 +125,7 @@ class CreditAccounts(Protocol):
     async def page(
         self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
     ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts behind the account *after*, oldest first."""
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
 
     async def ending_in(
         self, ending: str, *, limit: int = ACCOUNTS_A_PAGE
@@ -133,10 +133,10 @@ class CreditAccounts(Protocol):
         """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
-        """Return what moved the balance of *account*, by kind: the spends last.
+        """Return the sums of the entries of *account* by kind, spends last.
 
-        Spends that are added up by day are known by their day alone.
+        Spends that are added up by day have the day alone.
         """
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say since the last close."""
+        """Return the accounts whose balance contradicts their entries since the last close."""

@@ -139,8 +139,8 @@ def sol_usd_samples(
         price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
         if RATE_MIN <= price <= RATE_MAX:
             depth = _shown(swap, left)
-            told = swap.pool, swap.signer, price, 1.0, dollars, depth, time
-            offer = Offer(*told, is_buy=not is_sale)
+            parts = swap.pool, swap.signer, price, 1.0, dollars, depth, time
+            offer = Offer(*parts, is_buy=not is_sale)
             if agrees is None or agrees(offer):
                 signer = signers.setdefault(transaction, swap.signer[:SIGNER_CHARS])
                 found[place] = Sample(price, lamports, depth, place[0], signer)
@@ -284,8 +284,8 @@ def offer_of(
     depth, flow, is_direct = evidence.depth, evidence.flow, evidence.is_direct
     trip = evidence.trip
     succeeds = evidence.succeeds
-    told = pool, evidence.signer, usd, sol, flow, depth, time
-    return Offer(*told, is_direct, trip, succeeds, is_buy)
+    parts = pool, evidence.signer, usd, sol, flow, depth, time
+    return Offer(*parts, is_direct, trip, succeeds, is_buy)
 
 
 def _evidence(  # noqa: PLR0913 - all that a swap tells
@@ -334,14 +334,14 @@ def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:
 
 
 def _is_told(flow: int, uncounted: Uncounted) -> bool:
-    """Return whether the log says of a swap too small to tell a price what changed hands."""
+    """Return whether the log has the amounts of a swap too small to set a price."""
     return flow > DUST_VOLUME or (flow > 0 and not uncounted)
 
 
 def dust_volume(evidence: Evidence, *, counts: bool) -> int:
-    """Return the volume of a swap too small to tell a price, in a pool that *counts* or not.
+    """Return the volume of a swap too small to set a price, in a pool that *counts* or not.
 
-    In a pool of one's own a few raw units can cost ten cents, as often as wished.
+    In a private pool a few raw units can cost ten cents, as often as its owner likes.
     """
     is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME
     return evidence.flow if is_volume else 0

@@ -114,7 +114,7 @@ class Quotes:
         return set() if known is None else {pool.pool for pool in known.pools}
 
     def counts_pool(self, mint: Mint, pool: str) -> bool:
-        """Return whether *pool* counts for the price of *mint*, as far as the slot has gone."""
+        """Return whether *pool* counts for the price of *mint*, as of the slot so far."""
         return counts_at(self._decided(mint), pool, self._time)
 
     def counts_volume(self, mint: Mint) -> bool:
@@ -142,7 +142,7 @@ class Quotes:
 
 
 def _behind(decided: Standing, time: UnixS) -> int:
-    """Return the micro-USD of one in POOLS_MAX of what stands at the price of *decided*.
+    """Return one POOLS_MAX-th of the reserves at the price of *decided*, in micro-USD.
 
     A pool younger than OLD_S shows less in proportion.
     """

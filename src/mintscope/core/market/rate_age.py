@@ -38,5 +38,5 @@ class RateAge:
 
     @property
     def is_late(self) -> bool:
-        """Return whether swaps have no price soon, or now, because there is no rate."""
+        """Return whether swaps have no price, now or soon, because there is no rate."""
         return self.seconds > RATE_LATE_S

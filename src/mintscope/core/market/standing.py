@@ -95,14 +95,14 @@ class Offer(NamedTuple):
 class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A pool of a mint as of its newest swap.
 
-    usd, sol, at      its price, and when it said so
-    pause_s           between its swaps, usually
-    low, low_before   micro-USD: the least that stood in it in this WINDOW_S and in the one before
+    usd, sol, at      its price, and the time of the swap that set it
+    pause_s           usual seconds between its swaps
+    low, low_before   micro-USD: its lowest reserve in this WINDOW_S and in the one before
     stood_s           seconds from its first swap to the newest, OLD_S at most
     signers           the beginnings of the addresses of its first SIGNERS
     from_usd, from_sol, flow   the price that its next move is measured from, micro-USD since
     shown             micro-USD of depth that its moves show; None before the first
-    left              micro-USD that its newest swap left; None if no balance has shown it
+    left              micro-USD that its newest swap left in it; None if no balance has shown it
     is_buy            whether its price is that of a purchase; from_is_buy: the one moves begin at
     """
 
@@ -443,9 +443,9 @@ def _is_odd(pool: StandingPool, offer: Offer) -> bool:
 
 
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
-    """Return the least that stood in *pool* in this window and in the one before.
+    """Return the lowest reserves of *pool* in this window and in the one before.
 
-    A window begins with what the last swap before it left: money that came since has not stood.
+    A window begins with the reserve after the last swap before it: later deposits do not count.
     """
     depth = offer.depth
     if depth is None:
@@ -454,13 +454,13 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
     if not passed:
         return min(pool.low, depth), pool.low_before
     left = pool.left
-    if left is None:  # in logs of before
+    if left is None:  # in logs of older versions
         return depth, pool.low
     return min(left, depth), pool.low if passed == 1 else left
 
 
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
-    """Return what the next move is measured from, and the depth shown so far.
+    """Return the price that the next move is measured from, and the depth shown so far.
 
     A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
     They are of the side that it begins at: between purchases and sales lie the fees of the pool.
@@ -565,9 +565,9 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """Keep half of too many: those of the last hour, where most stands, and what may go back.
+        """Halve too many mints: keep those of the last hour, deep ones, and those a fork may undo.
 
-        The next swap of a forgotten one sets its price, whatever it is.
+        The next swap of a forgotten mint sets its price, whatever it is.
         """
         if len(self._now) > self._mints_max:
             time = max(standing.at for standing in self._now.values())
@@ -578,6 +578,6 @@ class Standings:
 
 
 def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
-    """Return what pools are kept by, the most last."""
+    """Return the sort key of a mint: those that are kept come last."""
     ready = max(pool.ready(time) for pool in standing.pools)
     return time - standing.at <= HOUR_S, ready, standing.at

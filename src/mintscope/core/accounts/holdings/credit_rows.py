@@ -57,9 +57,9 @@ class CreditRows(Protocol):
         """Say whether a payment for credits of the user is under way."""
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up what was spent *before* by account and day, what came otherwise by account.
+        """Add up the spends *before* by account and day, and other entries by account.
 
-        Return whether there is more to add up.
+        Return whether more is left to add up.
         """
 
 

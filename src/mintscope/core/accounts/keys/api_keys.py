@@ -149,7 +149,8 @@ class ApiKeys:
         old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
         if old is None:
             return None
-        api_key, nonce = self.draw(), self.entropy(NONCE_BYTES)
+        api_key = self.draw()
+        nonce = self.entropy(NONCE_BYTES)
         new = new_key(api_key, self.secrets, old.name, old.scopes, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
         line = await self.store.transact(
@@ -250,7 +251,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
 def replace_key(
     rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine:
-    """Keep *new*, under the cap of *old*, which ends at *ends_at* at the latest.
+    """Store *new* under the cap of *old*, which ends at *ends_at* at the latest.
 
     Raises    TooManyKeys
     """
@@ -282,11 +283,12 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
     since: UnixMs,
     at: UnixMs,
 ) -> None:
-    """Note that there is a new key, and write to the owner of the address.
+    """Log a new key, and send an e-mail to the owner of the address.
 
-    since    when that began in which it was made, for the link that takes it back
+    since    the beginning of the session that made it, for the link that takes it back
 
-    Without its name: an address not verified may be a stranger's, who must get no texts of others.
+    The e-mail leaves the name out: an unverified address may be a stranger's, who must get no
+    texts of others.
     """
     actor, subject = user_actor(owner.user_id), f"key:{line.key_id}"
     note(rows.events, at, actor, action, subject, hint=line.hint)

@@ -1,8 +1,8 @@
-"""What an API key does for itself: it is rotated, revoked, and asks for scopes.
+"""Operations of an API key on itself: rotation, revocation, and requests for scopes.
 
-A thief of a key must win nothing by it that the key does not have: a rotated key ends when its
-owner said that the old one ends, scopes are granted by an administrator, and the owner of the
-account is written to.
+A stolen key must gain its thief nothing beyond the key itself: a rotated key expires when its
+owner said that the old one would, only an administrator grants scopes, and the owner of the
+account gets an e-mail.
 """
 
 from dataclasses import dataclass
@@ -25,16 +25,16 @@ WHY_LENGTH_MAX: Final = 1_000
 
 
 class KeyDenied(Enum):
-    """Why a key is not rotated, and asks for nothing."""
+    """The reason why a key is not rotated, or may not ask for scopes."""
 
     ENDED = auto()  # since the request began
     ROTATED = auto()  # before
-    OF_A_PERSON = auto()  # who makes keys with any scopes
+    OF_A_PERSON = auto()  # people create keys with any scopes themselves
 
 
 @dataclass(frozen=True, slots=True)
 class RotatedKey:
-    """The key that a rotation made, and when the one before it ends."""
+    """The key that a rotation created, and the time at which the old one ends."""
 
     issued: IssuedKey
     before_ends_at: UnixMs
@@ -49,10 +49,10 @@ class OwnKeys:
     async def rotate(
         self, holder: Holder, bearer: str, *, overlap_ms: int, redelivery_key: str | None
     ) -> RotatedKey | KeyDenied:
-        """Make a key like that of *holder*, *bearer*, which ends after *overlap_ms*.
+        """Create a key like *bearer*, that of *holder*, which then ends after *overlap_ms*.
 
-        With the *redelivery_key* of the rotation the same key is returned again, while the old one
-        is good.
+        With the *redelivery_key* of the rotation the same key is returned again, as long as the
+        old one is valid.
         Raises    TooManyKeys, ServiceUnavailable
         """
         keys = self.keys
@@ -72,7 +72,7 @@ class OwnKeys:
         return RotatedKey(IssuedKey(drawn, line, holder.username), before.expires_at)
 
     async def revoke(self, holder: Holder) -> None:
-        """End the key of *holder* at once."""
+        """Revoke the key of *holder* at once."""
         now = self.keys.clock.now()
         await self.keys.store.transact(lambda rows: _revoke(rows, holder.key, now))
 
@@ -84,7 +84,7 @@ class OwnKeys:
         return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
 
     async def asked(self, holder: Holder) -> frozenset[Scope]:
-        """Return the scopes that were asked for and are not decided about."""
+        """Return the scopes that were asked for and await a decision."""
 
         def read(rows: AccountRows) -> frozenset[Scope]:
             kept = _application(rows, holder.key.user_id)
@@ -101,7 +101,7 @@ class OwnKeys:
 def _rotate(  # noqa: PLR0913 - one argument for each part
     rows: AccountRows, key_id: KeyId, new: NewKey, *, nonce: bytes, ends_at: UnixMs, at: UnixMs
 ) -> tuple[KeyLine, KeyLine] | KeyDenied:
-    """Return the key that was made, and the one before it."""
+    """Return the new key and the old one."""
     old = rows.api_keys.get(key_id)
     if old is None or old.status(at) is not KeyStatus.ACTIVE:
         return KeyDenied.ENDED
@@ -136,8 +136,8 @@ def _ask(
     if lacking:
         signup_id = kept.application.signup_id
         rows.applications.update(signup_id, asked_scopes=lacking, asked_at=at, asked_why=why)
-        told = ", ".join(in_order(lacking))
-        note(rows.events, at, user_actor(key.user_id), "asked", subject_of(signup_id), scopes=told)
+        named = ", ".join(in_order(lacking))
+        note(rows.events, at, user_actor(key.user_id), "asked", subject_of(signup_id), scopes=named)
     return lacking
 
 

@@ -20,7 +20,7 @@ ADMITTED: Final = (
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
     Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
-# Addresses can be made up, and each request leaves a row, which tells no one who has an account.
+# Addresses can be made up, and each request leaves a row, which does not show who has an account.
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of a kind in a day, to an address that may be a stranger's
 RESETS_MAX: Final = 20  # in a day, to an address that has a good link already
@@ -128,7 +128,7 @@ class EmailRows(Protocol):
     def purge(self, before: UnixMs, now: UnixMs) -> None:
         """Delete e-mails done with before then; then such proofs that no e-mail has.
 
-        Proofs about no user, which strangers asked for, go once they have expired by *now*.
+        Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
         """
 
 
@@ -154,8 +154,8 @@ class OutboxRows(Protocol):
 class EmailLimit:
     """Admits an e-mail five minutes after the one before, three in an hour, five in a day.
 
-    A stranger asks for e-mails to any address: of one site, a `site_key`, 20 in an hour are
-    admitted, to all addresses together.
+    Strangers can ask for e-mails to any address: 20 an hour are admitted from one site, a
+    `site_key`, to all addresses together.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -163,7 +163,7 @@ class EmailLimit:
         self._of_site = limits.limiter(OF_SITE)
 
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
-        """Admit an e-mail of *key* and count it; False, and nothing is counted: it is too early.
+        """Admit an e-mail of *key* and count it; False if it is too early, which is not counted.
 
         site    of the stranger who asks for it; None: an account asks
         """

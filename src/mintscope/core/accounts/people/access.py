@@ -75,7 +75,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
 
 
 def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
-    """Return the keys that were issued for an application, and those that rotations made of it."""
+    """Return the key issued for an application, and those that it was rotated into."""
     lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))
     for line in lines:
         if line.replaced_by is not None:
@@ -86,7 +86,7 @@ def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
 
 
 def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
-    """End the key that was issued for an application, and those that rotations made of it."""
+    """Revoke the key issued for an application, and those that it was rotated into."""
     for line in issued_keys(rows, signup_id):
         if line.revoked_at is None:
             rows.api_keys.update(line.key_id, revoked_at=at)

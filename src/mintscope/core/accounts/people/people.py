@@ -161,11 +161,11 @@ class People:
         )
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
-        """Write a link to the person of *email*; the answer does not tell whether there is one.
+        """Send a link to the person of *email*; the answer does not show whether there is one.
 
         Requests that come too often from one site, for this address or for all together, are
-        dropped.  After 20 e-mails in a day there is
-        none as long as one has a link that is good for a while.
+        dropped.  After 20 e-mails in a day none is sent as long as an earlier link stays valid
+        for a while.
         """
         now = self.clock.now()
         site = site_key(browser.address)
@@ -273,7 +273,7 @@ class People:
     async def _write_one(
         self, what: str, write: Callable[[AccountRows, bytes], None], site: LimitKey | None = None
     ) -> None:
-        """Let *write* write an e-mail with a new nonce, unless a limit is reached.
+        """Call *write* for an e-mail with a new nonce, unless a limit is reached.
 
         site    of the stranger who asks for it; None: an account asks
         """

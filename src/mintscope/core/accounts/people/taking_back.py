@@ -20,7 +20,7 @@ from mintscope.core.accounts.store import AccountRows
 from mintscope.core.accounts.user import User, UserId, UserKind
 
 CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
-EVENTS_AT_ONCE: Final = 100  # of a key, among which its earlier cap is looked for
+EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
 TOLD_MAX: Final = 20  # e-mails of a kind in a day
 TAKEN_BACK: Final = "the account was taken back"
 RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
@@ -85,14 +85,15 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
     """Give *key* the cap that it had before *since*; False if it was not changed."""
-    is_changed, told = False, "none"
+    is_changed = False
+    before = "none"
     for event in _caps_of(rows, key.key_id):
         if event.at < since:
-            told = event.detail["credits"]
+            before = event.detail["credits"]
             break
         is_changed = True
     if is_changed:
-        cap = None if told == "none" else int(told)
+        cap = None if before == "none" else int(before)
         rows.api_keys.update(key.key_id, month_credits_max=cap)
     return is_changed
 

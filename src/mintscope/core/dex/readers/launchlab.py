@@ -1,7 +1,8 @@
-"""LaunchLab: its event says what a curve trades against, of which the vault holds a part.
+"""LaunchLab: its event carries the reserve of the curve, of which the vault holds a part.
 
-Who launches a token chooses how large the other part is, the virtual one: it could be millions
-that no one has paid.  So no more of it counts than a common curve has, which is that of pump.fun.
+The launcher of a token chooses the other part, the virtual reserve: it could be millions that
+have never been paid in.  So it counts at most as much as the virtual reserve of a common curve,
+that of pump.fun.
 """
 
 from typing import Final
@@ -39,7 +40,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _reserve(call: Call, quote: Mint) -> int | None:
-    """Return the *quote* that the curve trades against after the trade; None if no event tells."""
+    """Return the *quote* reserve of the curve after the trade; None without its event."""
     for data, _ in events.told(call):
         virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
         reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)
@@ -48,7 +49,7 @@ def _reserve(call: Call, quote: Mint) -> int | None:
 
 
 def _virtual_max(quote: Mint) -> int:
-    """Return how much of a virtual reserve of *quote* counts, in raw units."""
+    """Return the part of a virtual reserve of *quote* that counts, in raw units."""
     if quote == WSOL:
         return VIRTUAL_SOL_MAX
     return VIRTUAL_DOLLARS_MAX if quote in DOLLARS else 0

@@ -34,12 +34,12 @@ def unpack(packed: bytes) -> Standing:
         return before_standing(pool, usd, at, pause_s, since, is_direct=is_direct)
 
 
-def before_standing(  # noqa: PLR0913 - all that was known
+def before_standing(  # noqa: PLR0913 - one argument for each known value
     pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
 ) -> Standing:
-    """Return the pool that decided by decision 18; what stands in it shows from its next swap on.
+    """Return the pool that decided by decision 18; its reserves show from its next swap on.
 
-    Its price in SOL is not known: the one in dollars alone tells its next move.
+    Its price in SOL is not known: its next move is measured in dollars alone.
     """
     only = StandingPool(
         pool=pool,

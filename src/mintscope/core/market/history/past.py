@@ -164,7 +164,7 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return a logged *swap* that tells no price; it counts if its pool does."""
+    """Return a logged *swap* without a price; its volume counts if its pool does."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:
         return swap

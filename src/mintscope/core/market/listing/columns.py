@@ -244,19 +244,19 @@ class ListColumns:
         )
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield whether it is of D1 or of a minute, the number of the part, and the chunk."""
+        """Yield (is it of D1 rather than of a minute, number of the part, chunk)."""
         for of_day, parts in ((False, self._minutes), (True, self._parts)):
             for number, chunks in parts.items():
                 for chunk in chunks:
                     yield of_day, number, chunk
 
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
-        """Add a chunk that `closed_chunks` returned, behind those before it."""
+        """Append a chunk that `closed_chunks` yielded."""
         (self._parts if of_day else self._minutes).setdefault(number, []).append(chunk)
 
 
 def _spare(count: int) -> Any:
-    """Return rows of no mint: nothing was traded in them, or a minute would close with them all."""
+    """Return rows of no mint: they have no trades, or a minute would close with all of them."""
     rows = np.zeros(count, ROW)
     rows["minute_close"] = np.nan
     return rows

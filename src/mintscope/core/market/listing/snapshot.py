@@ -1,8 +1,8 @@
-"""A list as it is kept between processes: pieces of bytes that a starting process reads.
+"""A snapshot of a list, in pieces of bytes that a starting process reads.
 
-To take in all mints from the store costs a read of each; a snapshot is the numbers as they lie in
-memory.  A list that is restored and brought to a later slot is, to the last bit, the one that was
-never put away.
+Loading all mints from the store costs a read of each; a snapshot holds the numbers as they are
+in memory.  A list that is restored and brought to a later slot equals, to the last bit, a list
+that was never stored.
 """
 
 import zlib
@@ -19,7 +19,7 @@ from mintscope.core.market.listing.store import FactPlace, FoldedTo
 from mintscope.core.market.listing.token_list import KeptRows, TokenList
 
 VERSION: Final = 1
-# What it was written as: one of another form is not read, and the mints are taken in one by one.
+# The format: a snapshot of another one is not read, and the mints are loaded one by one.
 FORM: Final = blake2b(repr((VERSION, ROW.descr, SPANS)).encode(), digest_size=8).hexdigest()
 ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
 TEXTS_A_PART: Final = 20_000
@@ -32,12 +32,12 @@ class NotASnapshot(Exception):
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
-    """What the list was when it was kept.
+    """The state of the list when it was stored.
 
-    rows          how many it has, those of mints that are gone among them
-    gone          the part in which a mint went, and its row
-    tracked_seq   up to where tracked and untracked mints were read
-    facts         up to where facts of mints were read
+    rows          their count, with those of mints that are gone
+    gone          (part in which it went, row) of each mint that is gone
+    tracked_seq   the last event of tracked and untracked mints that was read
+    facts         the last facts of mints that were read
     """
 
     folded: FoldedTo
@@ -55,7 +55,7 @@ class Rows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk"):
-    """What was traded in a closed part: a `PartChunk` of D1, or of a minute."""
+    """The trades of a closed part: a `PartChunk` of D1, or of a minute."""
 
     of_day: bool
     number: int
@@ -67,7 +67,7 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk"):
 
 
 class Texts(msgspec.Struct, frozen=True, array_like=True, tag="texts"):
-    """What names and symbols look like, in the order of their numbers."""
+    """The look-alike texts of names and symbols, in the order of their numbers."""
 
     texts: list[str]
 
@@ -79,7 +79,7 @@ _decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
 
 
 def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[bytes]:
-    """Yield what is to be kept of *tokens*, which must not change meanwhile."""
+    """Yield the pieces of *tokens*, which must not change meanwhile."""
     waiting: list[msgspec.Raw] = []
     size = 0
     for part in _parts(tokens, tracked_seq, facts):
@@ -88,13 +88,15 @@ def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[by
         size += len(encoded)
         if size >= PIECE_BYTES:
             yield zlib.compress(_encode(waiting), LEVEL)
-            waiting, size = [], 0
+            waiting = []
+            size = 0
     if waiting:
         yield zlib.compress(_encode(waiting), LEVEL)
 
 
 def _parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[Part]:
-    rows, texts = tokens.row_count, tokens.look_alike_texts()
+    rows = tokens.row_count
+    texts = tokens.look_alike_texts()
     yield Head(tokens.folded, rows, tokens.gone_rows(), tracked_seq, facts)
     for first in range(0, len(texts), TEXTS_A_PART):
         yield Texts(texts[first : first + TEXTS_A_PART])
@@ -108,14 +110,14 @@ def _parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[Pa
 
 
 class Restoring:
-    """Makes a list of its pieces, given in order.  All methods raise NotASnapshot."""
+    """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
 
     def __init__(self) -> None:
         self._head: Head | None = None
         self._tokens: TokenList | None = None
 
     def add(self, piece: bytes) -> None:
-        """Take in the next piece: some milliseconds, in any thread."""
+        """Add the next piece; takes some milliseconds, in any thread."""
         try:
             for part in _decode(zlib.decompress(piece)):
                 self._add(part)
@@ -123,7 +125,7 @@ class Restoring:
             raise NotASnapshot(f"expected a piece of a list; {cause}") from cause
 
     def whole(self) -> tuple[TokenList, Head]:
-        """Return the list, and where to go on from."""
+        """Return the list, and the place to go on from."""
         if self._head is None or self._tokens is None:
             raise NotASnapshot("expected the pieces of a list, were none")
         if self._tokens.row_count != self._head.rows:

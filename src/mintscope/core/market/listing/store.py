@@ -151,7 +151,7 @@ class SnapshotMark(NamedTuple):
 
     number       newer ones have larger numbers
     form         how its pieces are written: `snapshot.FORM`
-    folded_seq   the event up to which the list had come
+    folded_seq   the last event in the list
     """
 
     number: int
@@ -161,26 +161,26 @@ class SnapshotMark(NamedTuple):
 
 
 class ListSnapshots(Protocol):
-    """Where a list is kept, so that a process that starts need not take all mints in.
+    """Storage of snapshots, so that a starting process need not load all mints.
 
-    Several processes may keep theirs: one of them at a time does.
-    Raises ServiceUnavailable from every verb when the store does not answer.
+    Several processes may store theirs, one of them at a time.
+    Every verb raises ServiceUnavailable if the store does not answer.
     """
 
     async def newest(self) -> SnapshotMark | None:
-        """Return the newest whole one, None if there is none."""
+        """Return the newest complete snapshot, None without any."""
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place*, from 0 on, of snapshot *number*; None once a newer one is whole."""
+        """Return piece *place* of snapshot *number*, from 0 on; None once a newer one is whole."""
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin one and return its number; None while another process keeps one."""
+        """Begin a snapshot and return its number; None while another process stores one."""
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
-        """Keep piece *place* of snapshot *number*, which was begun."""
+        """Store piece *place* of snapshot *number*, which was begun."""
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and drop those before it."""
+        """Make the snapshot of *mark* the newest, and delete those before it."""
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""

@@ -33,7 +33,7 @@ M1: Final = list(Timeframe).index(Timeframe.M1)
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
-    """Some rows as a snapshot keeps them: numbers as bytes, as they lie in memory."""
+    """Some rows of a snapshot: numbers as bytes, as they are in memory."""
 
     numbers: bytes
     folds: bytes
@@ -145,19 +145,19 @@ class TokenList:
 
     @property
     def row_count(self) -> int:
-        """How many rows there are, those of mints that are gone among them."""
+        """The number of rows, with those of mints that are gone."""
         return len(self._mints)
 
     def gone_rows(self) -> list[tuple[int, int]]:
-        """Return the part in which a mint went, and its row, of each that is gone."""
+        """Return (part in which it went, row) of each mint that is gone."""
         return list(self._gone)
 
     def look_alike_texts(self) -> list[str]:
-        """Return what names and symbols look like, in the order of their numbers."""
+        """Return the look-alike texts of names and symbols, in the order of their numbers."""
         return list(self._fold_ids)
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield what was traded in closed parts, as `ListColumns.closed_chunks` does."""
+        """Yield the trades of closed parts, as `ListColumns.closed_chunks` does."""
         return self._columns.closed_chunks()
 
     def kept_rows(self, first: int, last: int) -> KeptRows:
@@ -176,7 +176,7 @@ class TokenList:
         self._gone.extend(gone)
 
     def restore_texts(self, texts: Iterable[str]) -> None:
-        """Give *texts* their numbers, behind those before them."""
+        """Assign numbers to *texts*, which follow those added before."""
         for text in texts:
             self._fold_ids.setdefault(text, len(self._fold_ids))
 
@@ -203,7 +203,7 @@ class TokenList:
         self._names = self._addresses = None
 
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
-        """Add what was traded in a closed part, behind that of the parts before it."""
+        """Append the trades of a closed part to those of the parts before it."""
         self._columns.restore_chunk(number, chunk, of_day=of_day)
 
     def kept_bytes(self) -> int:

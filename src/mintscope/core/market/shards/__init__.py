@@ -1,1 +1,1 @@
-"""A market in parts: which mints are of which."""
+"""A market in parts, by mint."""

@@ -2,7 +2,7 @@
 
 Every ingest reads and prices every block, because the price of one mint may rest on that of
 another one.  It logs the swaps of the mints of its part, the header of the slot with the rate of
-SOL, and which pools decide for all mints: so a part goes on from its own log alone.
+SOL, and the deciding pools of all mints: so a part goes on from its own log alone.
 """
 
 from collections.abc import Iterable
@@ -25,15 +25,15 @@ class Shard(NamedTuple):
 
     @override
     def __str__(self) -> str:
-        """Return it as `parse_shard` takes it."""
+        """Return it as the text that `parse_shard` reads."""
         return f"{self.number}/{self.total}"
 
     def owns(self, mint: Mint) -> bool:
-        """Say whether *mint* is one of this part."""
+        """Return whether *mint* is in this part."""
         return self.total == 1 or shard_of(mint, self.total) == self.number
 
     def own(self, swaps: Iterable[PricedSwap]) -> list[PricedSwap]:
-        """Return those of *swaps* whose mints are of this part, in their order."""
+        """Return the *swaps* whose mints are in this part, in their order."""
         return [swap for swap in swaps if self.owns(swap.mint)]
 
 

@@ -36,10 +36,10 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Checks what is new every minute, and all books by a walk, a part at a time.
+    """Checks new entries every minute, and all books by a walk, a part at a time.
 
-    assets               whose treasury accounts are compared; None: the payment token's
-    spends_kept_months   how long spends of closed months are kept; None: for ever
+    assets               tokens whose treasury accounts are compared; None: the payment token
+    spends_kept_months   months for which spends of closed months are kept; None: for ever
     """
 
     books: AuditBooks
@@ -51,17 +51,17 @@ class Auditor:
     clock: Clock
     assets: Sequence[Mint | None] = (None,)
     spends_kept_months: int | None = None
-    _entry_mark: int | None = None  # no audit has come to its end yet
+    _entry_mark: int | None = None  # None: no audit has finished yet
 
     async def audit(self, *, full: bool = False, is_start: bool = False) -> Sequence[Violation]:
         """Return every violation, and stop sales if there is one.
 
-        What landed unnoticed is issued first: to be late is not a violation.
-        Without a node the books themselves are checked all the same.
+        Payments that landed unnoticed are issued first: a late one is not a violation.
+        Without a node the books themselves are still checked.
 
         full        compare all of the treasury's history, and begin a walk through all books
-        is_start    begin no walk if one has ended today: a start costs the same at any age
-        Raises    ChainUnavailable, when all that could be checked is sound
+        is_start    begin no walk if one has finished today: a start costs the same at any age
+        Raises    ChainUnavailable, if everything that could be checked is sound
         """
         violations: list[Violation] = []
         trouble: ChainUnavailable | None = None
@@ -81,7 +81,7 @@ class Auditor:
         return violations
 
     async def _is_walked(self) -> bool:
-        """Say whether a walk has come to its end today."""
+        """Return whether a walk has finished today."""
         finished_at = (await self.books.walked()).finished_at
         return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
 
@@ -93,7 +93,8 @@ class Auditor:
         while not part.is_finished and self.clock.monotonic_s() < until_s:
             part = await self.books.prove(now=self.clock.now(), begins=False)
             violations += part.violations
-        months, may_be_more = self.spends_kept_months, part.is_finished
+        months = self.spends_kept_months
+        may_be_more = part.is_finished
         while months is not None and may_be_more and self.clock.monotonic_s() < until_s:
             may_be_more = await self.books.forget_spends(now=self.clock.now(), kept_months=months)
         return violations

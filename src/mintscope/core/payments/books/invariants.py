@@ -56,12 +56,12 @@ class Proven(msgspec.Struct, frozen=True):
 
 
 class Walked(msgspec.Struct, frozen=True):
-    """How far the walk through all books has come.
+    """Progress of the walk through all books.
 
-    entry_count      entries that the journal has got since the last close
-    account_count    accounts that there are
-    finished_at      when the last walk came to its end; None: none has
-    closed           the month that was closed last; None: none is
+    entry_count      entries of the journal since the last close
+    account_count    all accounts
+    finished_at      the end of the last walk; None: none has finished
+    closed           the month that was closed last; None: none is closed
     """
 
     entry_count: int

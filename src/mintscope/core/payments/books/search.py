@@ -1,6 +1,6 @@
-"""One payment as support sees it: what is kept of it, what the chain says, what to do.
+"""One payment for support: its record, its transaction on chain, and advice.
 
-Nothing here changes anything: what to do is a sentence, with a text for the customer.
+Nothing here changes anything: the advice is a sentence, with a text for the customer.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ from mintscope.core.payments.payment import (
 from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
 
-FOUND_MAX: Final = 20  # payments of one search; the chain is asked for each
+FOUND_MAX: Final = 20  # payments of one search; the node is asked about each
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """The account that has the credits of a payment now.
 
-    hint      last eight characters of its credit token; "" if it is a user's
-    owner     the user whose account it is, None: a credit token
-    balance   all its credits, those of other payments among them
+    hint      last eight characters of its credit token; "" for the account of a user
+    owner     the user of the account, None for a credit token
+    balance   all its credits, with those of other payments
     """
 
     hint: str
@@ -40,16 +40,16 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment as it is kept.
+    """The record of a payment.
 
     amount, paid    atoms of *asset* that were asked for, and that arrived; paid is 0 until then
-    asset           None: begun before two tokens were taken at once
+    asset           None: begun before two tokens were accepted at once
     credit_count    0: it bought an answer
-    hint            last eight characters of the token that it bought or topped up, "" if there
-                    is none
+    hint            last eight characters of the credit token that it bought or topped up, ""
+                    without one
     frozen          credits that were taken back
-    holder          None: nothing was handed out, or it bought an answer
-    resolved_at     when its state changed last, None: never
+    holder          None: nothing was issued, or it bought an answer
+    resolved_at     the last change of its state, None: never
     """
 
     signature: Signature
@@ -70,9 +70,9 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptOrphan(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that an audit met on chain, without a row; fields as in Orphan.
+    """A payment that an audit found on chain without a row; fields as in Orphan.
 
-    note    how an operator settled it, at *acknowledged_at*; None: it is open
+    note    of the operator who settled it, at *acknowledged_at*; None: it is open
     """
 
     signature: Signature
@@ -86,7 +86,7 @@ class KeptOrphan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for; a payment is found by any of it.
+    """A search for payments, which matches if any field does.
 
     hint    all eight last characters of a credit token
     """
@@ -98,9 +98,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found, newest first, FOUND_MAX of each at most.
+    """The results of a search, newest first, at most FOUND_MAX of each.
 
-    payment_count, orphan_count, token_count    among how many payments, orphans and credit tokens
+    payment_count, orphan_count, token_count    payments, orphans and credit tokens in the store
     """
 
     payments: Sequence[KeptPayment]
@@ -111,7 +111,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(StrEnum):
-    """What became of a payment, in one word."""
+    """The outcome of a payment, in one word."""
 
     CREDITS_ISSUED = "credits_issued"
     ANSWER_DELIVERED = "answer_delivered"
@@ -122,7 +122,7 @@ class Finding(StrEnum):
     TAKEN_BACK = "taken_back"
     UNDERPAID = "underpaid"
     LOST_ROW = "lost_row"  # ours, on chain, and unknown to this store
-    NO_QUOTE = "no_quote"  # an orphan that does not say what it bought
+    NO_QUOTE = "no_quote"  # an orphan without a quote
     SETTLED_BY_HAND = "settled_by_hand"
     NOT_OURS = "not_ours"
     NOT_FINAL = "not_final"
@@ -131,7 +131,7 @@ class Finding(StrEnum):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a payment has come to.
+    """The outcome of a payment, and advice about it.
 
     do      for the operator
     text    to send to the customer
@@ -143,9 +143,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the chain says of a transaction; whether it is a payment of ours, if it has no row.
+    """A transaction as the node reports it; without a row, also whether it is a payment of ours.
 
-    bought    what its quote says, None: it carries none of ours
+    bought    the offer that its quote names, None: it carries no quote of ours
     """
 
     sighting: Sighting
@@ -153,7 +153,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chain_says(sighting: Sighting | None, why_not: str) -> str:
-    """Return *sighting* in words; *why_not* says why the chain was not asked, if it was not."""
+    """Return *sighting* in words; *why_not*: why the node was not asked, if it was not."""
     match sighting:
         case None:
             return f"not asked: {why_not}"
@@ -168,7 +168,7 @@ def chain_says(sighting: Sighting | None, why_not: str) -> str:
 
 
 def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advice:
-    """Return what a payment with a row has come to."""
+    """Return the outcome of a payment with a row."""
     match payment.state:
         case State.ISSUED:
             return _issued(payment, now)
@@ -181,7 +181,7 @@ def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advi
 
 
 def advise_orphan(orphan: KeptOrphan) -> Advice:
-    """Return what to do about a payment that an audit met on chain, and that has no row."""
+    """Return the advice for a payment that an audit found on chain without a row."""
     signature = orphan.signature
     if orphan.note is not None:
         return Advice(
@@ -207,10 +207,10 @@ def advise_orphan(orphan: KeptOrphan) -> Advice:
     )
 
 
-def advise_unknown(  # noqa: PLR0911 - one for each answer of the chain
+def advise_unknown(  # noqa: PLR0911 - one for each answer of the node
     signature: Signature, seen: Seen | None
 ) -> Advice:
-    """Return what to do about a signature that the store does not know."""
+    """Return the advice for a signature that the store does not know."""
     if seen is None:
         return Advice(
             finding=Finding.NOT_FOUND,
@@ -265,7 +265,8 @@ def advise_unknown(  # noqa: PLR0911 - one for each answer of the chain
 def _issued(payment: KeptPayment, now: UnixMs) -> Advice:
     if payment.credit_count == 0:
         return _delivered(payment, now)
-    holder, signature = payment.holder, payment.signature
+    holder = payment.holder
+    signature = payment.signature
     bought = f"Your payment {signature} bought {payment.credit_count} credits."
     if holder is not None and holder.owner is not None:
         return Advice(
@@ -298,7 +299,8 @@ def _issued(payment: KeptPayment, now: UnixMs) -> Advice:
 
 
 def _delivered(payment: KeptPayment, now: UnixMs) -> Advice:
-    signature, is_kept = payment.signature, now - payment.begun_at <= DAY_MS
+    signature = payment.signature
+    is_kept = now - payment.begun_at <= DAY_MS
     if is_kept:
         return Advice(
             finding=Finding.ANSWER_DELIVERED,

@@ -31,7 +31,7 @@ class AuditBooks(Protocol):
         """Return how far the walk through all books has come."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends of months closed more than *kept_months* ago; say if more may be."""
+        """Delete some spends of months closed over *kept_months* ago; return if more may be."""
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int

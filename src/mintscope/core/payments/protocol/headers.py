@@ -199,7 +199,7 @@ def encode_refused(
 ) -> str:
     """Write PAYMENT-RESPONSE for a payment that was refused; *signature* may be empty.
 
-    `errorReason` is our word for *reason*, `errorMessage` that of x402.
+    `errorReason` is our code of *reason*, `errorMessage` that of x402.
     """
     return _encode(
         SettleResponse(

@@ -1,4 +1,4 @@
-"""Every reason why a payment is refused, and the word that x402 has for it.
+"""Every reason for which a payment is refused, and the code that x402 has for it.
 
 Source    x402 v2, specs/x402-specification-v2.md, section 9; its packages for `exact` on Solana
 """
@@ -58,7 +58,7 @@ class RefusalReason(StrEnum):
 
     @property
     def official(self) -> str:
-        """What x402 calls it; the same word if x402 has none."""
+        """The code of x402; our own if x402 has none."""
         return _OFFICIAL.get(self, self.value)
 
 
