@@ -18,7 +18,7 @@ from mintscope.core.market.report import ReadReport
 from mintscope.edges.server.request import Request
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-ENTRY_BYTES: Final = 512  # that an answer takes beside its body, roughly
+ENTRY_BYTES: Final = 512  # of an answer beside its body, roughly
 
 
 class _Kept(NamedTuple):
@@ -37,9 +37,9 @@ class KeptAnswers:
         self._bytes = 0
 
     def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
-        """Return the answer that is kept as *name*, as old as it is by now, and what it cost.
+        """Return the answer kept as *name*, with its age of now, and its cost.
 
-        is_bought    only one that its purchase has kept: the store has its name for as long
+        is_bought    only an answer that its purchase has kept: the store has its name for as long
         """
         kept = self._answers.get(name)
         if kept is None or (is_bought and not kept.is_bought):
@@ -53,7 +53,7 @@ class KeptAnswers:
     def now(self) -> UnixMs:
         """Return the time from which an answer that is made now is kept.
 
-        It is before its debit: so what is bought is not kept for longer than its name in the store.
+        The time is before its debit: so no answer is kept for longer than its name in the store.
         """
         return self._clock.now()
 
@@ -62,7 +62,7 @@ class KeptAnswers:
     ) -> None:
         """Keep *report* as *name* from *at* on; it cost *credit_count*.
 
-        is_bought    False: it was read again, for what was paid before at a time not known here
+        is_bought    False: it was read again, for a payment whose time is not known here
         """
         self.forget(name)
         self._answers[name] = _Kept(at, report, credit_count, is_bought)

@@ -151,7 +151,7 @@ def _refusal_text(refused: Refused) -> str:
 
 
 def _named(reason: RefusalReason) -> str:
-    """Return our word for *reason*, and that of x402 beside it if it is another."""
+    """Return our code of *reason*, followed by that of x402 if it differs."""
     official = reason.official
     return reason if official == reason else f"{reason} (x402: {official})"
 

@@ -108,7 +108,7 @@ class ErrorBody(Wire):
 
 
 class Version2Only(Wire):
-    """What clients of x402 version 1 read first: they cannot pay, and show these words."""
+    """The message for clients of x402 version 1, which read it first and cannot pay."""
 
     scheme: Annotated[str, about("The scheme of payments.", "exact")]
     network: Annotated[str, about("The version of x402 to use, in words.", VERSION_2_ONLY)]

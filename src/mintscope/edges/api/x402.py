@@ -144,7 +144,7 @@ class ResourceServer:
     async def _kept_or(self, name: str, work: Work) -> Delivered:
         """Return the answer that was bought as *name*, or do *work*.
 
-        One that was read again may have outlived its name in the store, so that it is bought anew.
+        An answer that was read again may outlive its name in the store, and is then bought again.
         """
         return self._kept.find(name, is_bought=True) or await work()
 

@@ -33,7 +33,7 @@ LOG = structlog.get_logger(__name__)
 EVENTS_PER_READ: Final = 256
 LIVE_MS_MAX: Final = 5_000  # older slots are final already when they are read
 LOADS_AT_ONCE: Final = 8
-# Finality takes 13 s before Alpenglow, and the fold may be half of that and 10 s behind it.
+# Finality takes 13 s before Alpenglow; the fold may lag behind by half of that and 10 s.
 FINAL_LATE_S: Final = 40.0
 FOLD_LATE_S: Final = 60.0
 LOAD_ATTEMPTS: Final = 5
@@ -185,7 +185,7 @@ class Follower:
             )
 
     async def expect_final(self) -> None:
-        """Raise ServiceUnavailable if blocks come and do not become final."""
+        """Raise ServiceUnavailable if blocks arrive and do not become final."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.final, tip.slot)
         if late_s is not None and late_s > FINAL_LATE_S:
@@ -195,7 +195,7 @@ class Follower:
             )
 
     async def expect_folded(self) -> None:
-        """Raise ServiceUnavailable if final blocks come and do not get into candles and lists."""
+        """Raise ServiceUnavailable if final blocks arrive and do not reach candles and lists."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.folded, tip.final)
         if late_s is not None and late_s > FOLD_LATE_S:
@@ -205,7 +205,7 @@ class Follower:
             )
 
     def _seconds(self, first: Slot | None, last: Slot | None) -> float | None:
-        """Return how long the chain took from *first* to *last*, None if that is not known."""
+        """Return the time of the chain from *first* to *last*, None if it is not known."""
         pace = self._meter.pace
         if first is None or last is None or pace is None or self._follows_files:
             return None

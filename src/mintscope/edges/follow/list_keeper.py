@@ -1,4 +1,4 @@
-"""Keeping the list of all tokens where a process that starts finds it."""
+"""Snapshots of the list of all tokens, for processes that start."""
 
 import asyncio
 from typing import Final
@@ -13,35 +13,35 @@ from mintscope.core.market.listing.token_list import TokenList
 
 LOG = structlog.get_logger(__name__)
 
-# A list is kept once it takes a process that starts a second or so to catch up with the one that
-# was kept before; the log keeps a quarter of an hour.  Fewer mints are taken in as fast.
+# A snapshot is due once a starting process needs a second or so to catch up from the last one; the
+# log keeps a quarter of an hour.  A list of fewer mints is loaded as fast without a snapshot.
 MINTS_MIN: Final = 2_000
 TRADES: Final = 100_000
 EVERY_S: Final = 300.0
-TRIES: Final = 3  # a newer one may take the place of the one that is read
+TRIES: Final = 3  # a newer snapshot may replace the one that is read
 
 
 class ListKeeper:
-    """Keeps the list of this process, unless another one has kept its own meanwhile."""
+    """Stores snapshots of this process's list, unless another process has just stored its own."""
 
     def __init__(
         self, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
     ) -> None:
-        """Keep in *snapshots* a list that has *mints_min* mints."""
+        """Store in *snapshots* a list of at least *mints_min* mints."""
         self._snapshots = snapshots
         self._clock = clock
         self._mints_min = mints_min
-        self._kept_seq = 0  # of the newest that is known and can be read
+        self._kept_seq = 0  # of the newest known snapshot that can be read
         self._kept_at_s: float | None = None
-        self._trade_count = 0  # since then
+        self._trade_count = 0  # since that snapshot
         self._is_writable = True
 
     def note(self, trade_count: int) -> None:
-        """Note that so many trades of mints were added to the list."""
+        """Note the number of trades of mints that were added to the list."""
         self._trade_count += trade_count
 
     async def restore(self) -> tuple[TokenList, Head] | None:
-        """Return the newest list that was kept; None if there is none that can be read.
+        """Return the list of the newest snapshot; None if none can be read.
 
         Raises ServiceUnavailable
         """
@@ -60,7 +60,7 @@ class ListKeeper:
         return None
 
     async def _read(self, mark: SnapshotMark) -> tuple[TokenList, Head] | None:
-        """Return the list of *mark*, None if a newer one has taken its place meanwhile."""
+        """Return the list of *mark*, None if a newer snapshot has replaced it meanwhile."""
         restoring = Restoring()
         for place in range(mark.piece_count):
             piece = await self._snapshots.piece(mark.number, place)
@@ -70,9 +70,9 @@ class ListKeeper:
         return restoring.whole()
 
     async def keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
-        """Keep *tokens*, which must not change meanwhile, if it is time to.
+        """Store a snapshot of *tokens*, which must not change meanwhile, if one is due.
 
-        A store that does not answer is tried again when it is time again.
+        If the store does not answer, the next attempt is made when a snapshot is due again.
         """
         if len(tokens) < self._mints_min or not self._is_due():
             return

@@ -96,7 +96,7 @@ class Lister:
     ) -> None:
         """Read *reader*; *wait* is called between two looks at it.
 
-        keeper   keeps it for processes that start, and finds the one that was kept
+        keeper   stores snapshots of the list for processes that start, and reads them
         """
         self._reader = reader
         self._clock = clock
@@ -172,12 +172,12 @@ class Lister:
         self._list = tokens
 
     async def keep(self) -> None:
-        """Keep the list for processes that start, if it is time to; whatever the store does."""
+        """Store a snapshot of the list if one is due; failures of the store are ignored."""
         if self._keeper is not None and self._list is not None:
             await self._keeper.keep(self._list, self._tracked_seq, self._facts)
 
     async def _load(self) -> TokenList:
-        """Take in the list that was kept, or else all mints."""
+        """Load the list from its snapshot, or else from all mints."""
         begun_s = self._clock.monotonic_s()
         tokens = await self._restore()
         source = "snapshot" if tokens is not None else "mints"
@@ -188,7 +188,7 @@ class Lister:
         return tokens
 
     async def _restore(self) -> TokenList | None:
-        """Return the list that was kept, None if there is none that can be read."""
+        """Return the list of the newest snapshot, None if none can be read."""
         if self._keeper is None or not self._may_restore:
             return None
         found = await self._keeper.restore()

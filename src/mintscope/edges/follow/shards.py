@@ -19,7 +19,7 @@ class ShardFollowers:
         self._followers = followers
 
     async def run(self) -> None:
-        """Follow all logs until cancelled: none waits for another one."""
+        """Follow all logs until cancelled, each on its own."""
         async with asyncio.TaskGroup() as group:
             for follower in self._followers:
                 group.create_task(follower.run())
@@ -33,11 +33,11 @@ class ShardFollowers:
         return await self._of(mint).read(mint, kind)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is at hand."""
+        """Return the plain report of *mint* if it is in memory."""
         return self._of(Mint(mint)).ready(mint)
 
     def age_ms(self) -> int | None:
-        """Return how old the last applied slot is of the part that is the farthest behind."""
+        """Return the age of the last applied slot of the part that is farthest behind."""
         ages = [follower.age_ms() for follower in self._followers]
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None

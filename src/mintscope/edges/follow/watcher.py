@@ -31,7 +31,7 @@ from mintscope.core.market.signals.tracks import unpack
 from mintscope.edges.follow.follower import EVENTS_PER_READ, Wait
 
 WRITE_S: Final = 10.0  # at most between two states that are written down
-LATE_S: Final = 60.0  # without a look
+LATE_S: Final = 60.0  # without an evaluation
 RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
 
 LOG = structlog.get_logger(__name__)
@@ -77,7 +77,7 @@ class Watcher:
                 await self.writer.leave()
 
     async def expect_looking(self) -> None:
-        """Raise ServiceUnavailable if alert rules were last looked at long ago."""
+        """Raise ServiceUnavailable if alert rules have not been evaluated for long."""
         late_s = self.clock.monotonic_s() - self._looked_at_s
         if late_s > LATE_S:
             raise ServiceUnavailable(

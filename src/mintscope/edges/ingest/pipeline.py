@@ -43,14 +43,14 @@ class Ingest:
     """Follows one source into one store.
 
     mints           tracked on a fresh installation
-    floor           follow every mint that reaches it; None: only those listed
+    floor           follow every mint that reaches it; None: only listed mints
     follows_files   the market's clock is that of the files being replayed
     quote_mints     dollars and staking tokens that others are priced in
-    history         joins the pasts of mints that a command has read
+    history         merges the backfills that a command has read
     ahead           decodes in a second process while several blocks wait; None: nothing does
-    finality        returns how soon the chain is final, None while that is not known
-    venues          is told the swaps of each block, by program
-    shard           of all mints, those that this ingest writes
+    finality        returns the time to finality of the chain, None while it is not known
+    venues          counts the swaps of each block, by program
+    shard           the part of all mints that this ingest writes
     """
 
     source: Source

@@ -54,8 +54,8 @@ class Slots:
     standings      the pools of each mint, as of the newest block
     decode_block   decodes a whole block; None: *decode* does
     quote_mints    dollars and staking tokens that others are priced in
-    venues         is told the swaps of each block, by program
-    shard          of all mints, those whose swaps are logged
+    venues         counts the swaps of each block, by program
+    shard          the part of all mints whose swaps are logged
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part

@@ -1,4 +1,4 @@
-"""Which venues have fallen silent: programs whose swaps came steadily, and come no more."""
+"""Detection of silent venues: programs with steady swaps that have stopped."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from mintscope.base.primitives import UnixS
 from mintscope.base.time import HOUR_S, MINUTE_S
 
 SILENT_S_MIN: Final = MINUTE_S
-# Four times as long as it ever was within the last hour, or two.
+# Times the longest silence of the last hour or two.
 SILENT_FACTOR: Final = 4
 KEPT_S: Final = HOUR_S
-WATCHED_S_MIN: Final = 10 * MINUTE_S  # before that nothing is known of what is usual
+WATCHED_S_MIN: Final = 10 * MINUTE_S  # of observation before a silence counts as unusual
 SWAPS_MIN: Final = 100
 NAMED_MAX: Final = 3
 
@@ -40,7 +40,7 @@ class _Venue:
 
     @property
     def usual_s(self) -> int:
-        """The longest silence that is usual, at least a second."""
+        """The longest usual silence, at least a second."""
         return max(self.longest_s, self.longest_before_s, 1)
 
     def is_silent(self, now: UnixS) -> bool:
@@ -51,8 +51,8 @@ class _Venue:
 class VenueWatch:
     """Follows the venues from block to block.
 
-    One is silent that had no swap for a minute at least, and for four times as long as ever within
-    the last hour: a busy one after a minute, a rare one after as long as it needs.
+    A venue is silent after at least a minute without a swap, and four times its longest silence
+    within the last hour: a busy venue after a minute, a quiet one later.
     """
 
     def __init__(self) -> None:

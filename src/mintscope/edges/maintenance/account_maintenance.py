@@ -1,10 +1,10 @@
-"""Account maintenance: what is done at intervals, apart from every request.
+"""Account maintenance: jobs that run at intervals, apart from every request.
 
-30 s     write down when API keys were last used; add up what was spent, by account and day
+30 s     store the times at which API keys were last used; add up spends by account and day
 1 h      delete unconfirmed applications after three days, sessions that have expired, expired
          proofs of strangers without an account, and after a month e-mails that were sent or given
-         up, proofs that were used or have expired, what signals have fired, and what was made with
-         which Idempotency-Key; of each signal all but the newest firings
+         up, proofs that were used or have expired, firings of signals, and results kept by
+         Idempotency-Key; of each signal all but the newest firings
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Whether attempts succeed, as their counter says: e-mails to the mail server, webhooks."""
+"""The check that attempts succeed, by their counter: e-mails to the mail server, webhooks."""
 
 from prometheus_client import Counter
 
@@ -10,10 +10,10 @@ from mintscope.base.time import HOUR_S
 class Attempts:
     """Fails once *failures_max* attempts in a row have failed, until one succeeds.
 
-    An hour without a further failure ends it as well: nothing is tried any more.
+    It also passes again after an hour without a further failure: no more attempts are made.
 
-    counter   counts them by outcome, of which *good* and *bad* are looked at
-    advice    is added to what is wrong
+    counter   counts attempts by outcome, of which *good* and *bad* are read
+    advice    added to the message
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -35,7 +35,7 @@ class Attempts:
         self._failed_at_s = clock.monotonic_s()
 
     async def expect_success(self) -> None:
-        """Raise ServiceUnavailable while none succeeds."""
+        """Raise ServiceUnavailable while no attempt succeeds."""
         succeeded, failed = self._counts()
         now_s = self._clock.monotonic_s()
         if succeeded != self._succeeded or now_s - self._failed_at_s >= HOUR_S:

@@ -1,4 +1,4 @@
-"""Looks at the checks of a process every few seconds, and tells which fail and which are over."""
+"""Runs the checks of a process every few seconds, and logs those that fail and pass again."""
 
 import asyncio
 import re
@@ -16,12 +16,12 @@ from mintscope.base.time import SECOND_MS
 log = structlog.get_logger()
 
 LOOK_S: Final = 5.0
-# A process that starts has no data and no list yet: that is told once it lasts.
+# A process that starts has no data and no list yet: this is logged only if it lasts.
 START_S: Final = 20.0
 OK: Final = "ok"
 RUNBOOK: Final = "docs/runbook.md"
 NUMBERS: Final = re.compile(r"[\d,.]+")
-STOPPING: Final = "stopping"  # the process is told to stop: what it stops is told elsewhere
+STOPPING: Final = "stopping"  # the process was asked to stop, which it logs elsewhere
 
 Results: TypeAlias = Mapping[str, str]
 Look: TypeAlias = Callable[[], Awaitable[Results]]
@@ -30,19 +30,19 @@ Keep: TypeAlias = Callable[[Results], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Trouble:
-    """A check that fails, since when, and what it said when that was told last; "": not yet."""
+    """A failing check: the time of its first failure, and its last logged reason; "": none yet."""
 
     since_s: float
-    told: str = ""
+    logged: str = ""
 
 
 class CheckWatch:
-    """Tells of each check that begins to fail, and that passes again; `run` looks at them.
+    """Logs each check that begins to fail, and that passes again; `run` runs them.
 
-    look    returns "ok", or what is wrong, by the name of the check
-    vital   the names of those without which the process is not ready; none: it has no readiness
-    keep    is called with those that fail, at the start and when that changes, for other processes;
-            it may raise ServiceUnavailable, and is called again then
+    look    returns "ok", or the reason of the failure, by the name of the check
+    vital   names of the checks that readiness needs; empty: the process has no readiness
+    keep    stores the failing checks for other processes: it is called at the start and if they
+            change, and again if it raises ServiceUnavailable
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class CheckWatch:
         self._began_s = clock.monotonic_s()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Run all checks every LOOK_S until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(LOOK_S)
 
     async def look(self) -> None:
-        """Look at every check once."""
+        """Run every check once."""
         results = await self._look()
         for name, said in results.items():
             self._note(name, said)
@@ -76,7 +76,7 @@ class CheckWatch:
             READY.set(all(results.get(name) == OK for name in self._vital))
         CHECKED_AT.set(self._clock.now() / SECOND_MS)
         await self._keep_failing(
-            {name: said for name, said in results.items() if name in self._failing_told()}
+            {name: said for name, said in results.items() if name in self._failing_logged()}
         )
 
     def _note(self, name: str, said: str) -> None:
@@ -85,40 +85,40 @@ class CheckWatch:
         if said == OK:
             self._passed.add(name)
             trouble = self._failing.pop(name, None)
-            if trouble is not None and trouble.told:
+            if trouble is not None and trouble.logged:
                 log.info("check_passes", check=name, after_s=round(now_s - trouble.since_s))
             return
         trouble = self._failing.setdefault(name, _Trouble(now_s))
-        is_new = _bare(said) != _bare(trouble.told)
-        if is_new and self._may_be_told(name, now_s):
-            trouble.told = said
+        is_new = _bare(said) != _bare(trouble.logged)
+        if is_new and self._may_be_logged(name, now_s):
+            trouble.logged = said
             log.warning("check_fails", check=name, reason=said, runbook=f"{RUNBOOK}#{name}")
 
-    def _failing_told(self) -> Collection[str]:
-        return [name for name, trouble in self._failing.items() if trouble.told]
+    def _failing_logged(self) -> Collection[str]:
+        return [name for name, trouble in self._failing.items() if trouble.logged]
 
     async def _keep_failing(self, failing: Results) -> None:
-        """Keep what fails, unless that is kept already, numbers aside."""
+        """Store *failing*, unless the same is stored already, numbers aside."""
         if self._keep is None or (self._kept is not None and _same(failing, self._kept)):
             return
         try:
             await self._keep(failing)
-        except ServiceUnavailable:  # the store is away: its own check says so
+        except ServiceUnavailable:  # the check of the store reports it
             self._kept = None
         else:
             self._kept = failing
 
-    def _may_be_told(self, name: str, now_s: float) -> bool:
+    def _may_be_logged(self, name: str, now_s: float) -> bool:
         return name != STOPPING and (name in self._passed or now_s - self._began_s >= START_S)
 
     def forget(self) -> None:
-        """Show none of these checks any more: nothing looks at them."""
+        """Remove these checks from the metrics: they do not run any more."""
         for name in {*self._passed, *self._failing}:
             CHECK_OK.remove(name)
 
 
 def _bare(said: str) -> str:
-    """Return *said* without numbers, which change while it lasts."""
+    """Return *said* without numbers, which change while a check fails."""
     return NUMBERS.sub("", said)
 
 

@@ -1,4 +1,4 @@
-"""What a process needs of its machine: room on the disk, memory, and a short write-ahead log."""
+"""Checks of the machine of a process: free disk space, memory, length of write-ahead logs."""
 
 import shutil
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ MIB: Final = 1024**2
 GROUPS: Final = Path("/sys/fs/cgroup")
 MEMORY: Final = Path("/proc/meminfo")
 GROUP_OF_PROCESS: Final = Path("/proc/self/cgroup")
-WAL: Final = "-wal"  # what SQLite appends to the name of the file
+WAL: Final = "-wal"  # the suffix that SQLite appends to the name of the file
 
 
 class Machine:
     """The machine of this process; its metrics are measured whenever they are read.
 
-    folder            where files are kept; it may not be there yet
-    disk_bytes_min    less than that free on its disk fails the check
-    memory_share_min  less than that part of the memory free, of this process's control group or of
-                      the machine, fails the check
-    wal_bytes_max     a longer write-ahead log of a file in *folder* fails the check
+    folder            the data folder, which may not exist yet
+    disk_bytes_min    the check fails with less free space on its disk
+    memory_share_min  the check fails with a smaller free share of the memory of this process's
+                      control group, or else of the machine
+    wal_bytes_max     the check fails if the write-ahead log of a file in *folder* is longer
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Machine:
         self._wal_bytes_max = wal_bytes_max
 
     def measure(self) -> None:
-        """Let the metrics show the machine as it is whenever they are read."""
+        """Measure the machine whenever the metrics are read."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self._folder))
         if memory_free_share() is not None:
             MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
@@ -63,7 +63,7 @@ class Machine:
             )
 
     async def expect_short_log(self) -> None:
-        """Raise ServiceUnavailable if a write-ahead log of SQLite grows: a reader stays in it."""
+        """Raise ServiceUnavailable if a write-ahead log of SQLite grows: a reader holds it."""
         for name, size in wal_bytes(self._folder).items():
             if size > self._wal_bytes_max:
                 raise ServiceUnavailable(
@@ -74,26 +74,26 @@ class Machine:
 
 
 def disk_free_bytes(folder: Path) -> int:
-    """Return how many bytes may be written where *folder* is, or will be."""
+    """Return the free bytes on the disk of *folder*, which may not exist yet."""
     existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
     return shutil.disk_usage(existing).free
 
 
 def wal_bytes(folder: Path) -> Mapping[str, int]:
-    """Return how long the write-ahead log of each file of *folder* is, by the file."""
+    """Return the length of the write-ahead log of each file of *folder*, by the file."""
     found = {}
     for path in sorted(folder.glob(f"*.sqlite{WAL}")):
         try:
             found[path.name.removesuffix(WAL)] = path.stat().st_size
-        except OSError:  # it has gone meanwhile
+        except OSError:  # it was deleted meanwhile
             continue
     return found
 
 
 def memory_free_share() -> float | None:
-    """Return which part of the memory is free: of the control group, if it has a limit.
+    """Return the free share of the memory, that of the control group if it has a limit.
 
-    None if this machine does not say so.
+    None if this machine does not report it.
     """
     try:
         return _free_of_group() or _free_of_machine(MEMORY.read_text())
@@ -102,7 +102,7 @@ def memory_free_share() -> float | None:
 
 
 def _free_of_group() -> float | None:
-    """Return the free part of the limit of this process's control group (cgroup v2), if any."""
+    """Return the free share of the limit of this process's control group (cgroup v2), if any."""
     named = next(
         line for line in GROUP_OF_PROCESS.read_text().splitlines() if line.startswith("0::")
     )
@@ -119,7 +119,7 @@ def _free_of_group() -> float | None:
 
 
 def _free_of_machine(text: str) -> float:
-    """Return MemAvailable as a part of MemTotal (proc(5))."""
+    """Return MemAvailable as a share of MemTotal (proc(5))."""
     kib = {name: int(rest.split()[0]) for name, _, rest in map(_parted, text.splitlines())}
     return kib["MemAvailable"] / kib["MemTotal"]
 

@@ -75,8 +75,8 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
-    _no_audit: str = ""  # why the last one failed
-    _day: int = NOT_YET  # of the last audit of everything
+    _no_audit: str = ""  # why the last audit failed
+    _day: int = NOT_YET  # of the last full audit
     _told: set[Signature] = field(default_factory=set)  # orphans
     _forgotten_on: int = NOT_YET  # the day when old reports were last dropped
     _started_s: float = field(init=False)  # Unix time when monotonic time was 0
@@ -115,7 +115,7 @@ class PaymentMaintenance:
             self._no_audit = ""
 
     async def expect_audits(self) -> None:
-        """Raise ServiceUnavailable if the books could not be audited at the last look."""
+        """Raise ServiceUnavailable if the last audit of the books failed."""
         if self._no_audit:
             raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 

@@ -1,4 +1,4 @@
-"""The service as clients see it: its own public address is asked, and its certificate read."""
+"""The check of the public address of the service, and of its certificate, as clients see them."""
 
 import asyncio
 import ssl
@@ -20,11 +20,11 @@ PATH: Final = "/healthz"
 
 
 class PublicAddress:
-    """Asks the address that clients use; `run` does so every 20 s.
+    """Sends a request to the address that clients use; `run` does so every 20 s.
 
     origin     as `https://api.example`
-    days_min   a certificate that is good for less fails the check
-    trusted    makes what certificates are checked with
+    days_min   the check fails if the certificate expires sooner
+    trusted    returns the SSL context that verifies certificates
     """
 
     def __init__(
@@ -46,13 +46,13 @@ class PublicAddress:
         self._trouble: str | None = None
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Send requests until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Ask once, and note what is wrong."""
+        """Send one request, and note the failure if there is one."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 self._trouble = await self._ask()
@@ -70,12 +70,12 @@ class PublicAddress:
             )
 
     async def expect_reachable(self) -> None:
-        """Raise ServiceUnavailable if clients cannot reach the service, or soon cannot."""
+        """Raise ServiceUnavailable if clients cannot reach the service, or soon could not."""
         if self._trouble is not None:
             raise ServiceUnavailable(self._trouble)
 
     async def _ask(self) -> str | None:
-        """Return what is wrong with the answer, None if nothing is."""
+        """Return the failure of the answer, None if it is as expected."""
         reader, writer = await asyncio.open_connection(
             self._host,
             self._port,
@@ -89,7 +89,7 @@ class PublicAddress:
             writer.write(asked.encode())
             said = (await reader.readline()).decode(errors="replace").strip()
         except ValueError:
-            said = ""  # longer than a line may be
+            said = ""  # longer than the longest line that is read
         finally:
             writer.close()
             with suppress(OSError):

@@ -31,7 +31,7 @@ class Server(uvicorn.Server):
     """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
 
     obeys_signals = True
-    stopped_by: int | None = None  # the signal, if one did
+    stopped_by: int | None = None  # the signal that stopped it, if one did
 
     def __init__(self, config: uvicorn.Config, draining: Draining | None = None) -> None:
         super().__init__(config)

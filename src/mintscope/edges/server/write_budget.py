@@ -1,6 +1,6 @@
-"""A budget for writes that are not money: what an account, and all together, may make us keep.
+"""A budget for writes other than money, of each account and of all accounts together.
 
-A request that is refused by it has written nothing.  What credits pay for is no part of it: a
+A request that it refuses has written nothing.  Requests that credits pay for are not counted: a
 ledger that refuses is worse than one that grows.  Moves of credits have limits of their own.
 """
 

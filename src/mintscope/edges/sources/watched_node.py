@@ -1,4 +1,4 @@
-"""Whether a node lets the chain be followed: what it said last, and what is wrong in words."""
+"""The check of a node: its last answers, and the reason why blocks are late, in words."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -17,22 +17,22 @@ from mintscope.edges.sources.wire import Header
 
 T = TypeVar("T")
 
-# A block is stored within some seconds of its making: later something is wrong.
+# A block is usually stored within some seconds; a later one is a failure.
 LATE_S: Final = 20.0
 STILL_S: Final = 10.0  # without a newer slot; a chain may skip a few in a row
 SILENT_S: Final = 5.0  # without an answer
-FAR_SLOTS: Final = 8  # named above the newest that was stored
+FAR_SLOTS: Final = 8  # between the head of the node and the newest stored block
 ASK_S: Final = 1.0
-CAUGHT_UP_S: Final = 1.0  # between two looks: what was missed is being read
+CAUGHT_UP_S: Final = 1.0  # gained between two checks: missed blocks are being read
 
 
 @dataclass(eq=False)
 class WatchedNode:
-    """*node*, and what it said last.  Implements Node."""
+    """*node*, with its last answers.  Implements Node."""
 
     node: Node
     clock: Clock
-    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by what was asked
+    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by the question
     _asked: dict[object, tuple[float, str]] = field(default_factory=dict, init=False)
     _missing: Missing | None = field(default=None, init=False)
     _head: Slot | None = field(default=None, init=False)
@@ -44,7 +44,7 @@ class WatchedNode:
         self._rose_at_s = self._began_at_s = self.clock.monotonic_s()
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; its hash may be told only of a final one."""
+        """Return the newest block at *commitment*; its hash may be known only if it is final."""
         head = await self._noted("its newest slot", self.node.head(commitment))
         if commitment is Commitment.CONFIRMED:
             self._note_head(head.slot)
@@ -59,11 +59,11 @@ class WatchedNode:
         return await self._noted("its chain", self.node.genesis_hash())
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the node cannot tell."""
+        """Return the pace of the chain; None if the node cannot report it."""
         return await self.node.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* said to have a block, ascending."""
+        """Return the slots from *first* to *last* that have a block by its word, ascending."""
         asked = self.node.blocks(first=first, last=last, commitment=commitment)
         return await self._noted("its slots", asked)
 
@@ -85,9 +85,9 @@ class WatchedNode:
         return await self.node.header(slot, commitment)
 
     async def expect_current(self, slot: Slot | None, age_s: float | None) -> None:
-        """Raise ServiceUnavailable if the newest stored block is late, with why in words.
+        """Raise ServiceUnavailable with the reason in words if the newest stored block is late.
 
-        While what was missed is read, block by block, nothing is wrong with the node.
+        While missed blocks are read, one by one, the node is not at fault.
 
         slot, age_s   of the newest stored block, None before there is one
         """
@@ -98,7 +98,7 @@ class WatchedNode:
         if late_s <= LATE_S or catches_up or now_s - self._began_at_s <= LATE_S:
             return
         named = self._head
-        with suppress(RpcFailure, TimeoutError):  # a stream may be followed without asking it
+        with suppress(RpcFailure, TimeoutError):  # a stream may be followed without requests
             async with asyncio.timeout(ASK_S):
                 named = (await self.node.head(Commitment.CONFIRMED)).slot
                 self._note_head(named)
@@ -142,7 +142,8 @@ class WatchedNode:
 
     def _note_head(self, slot: Slot) -> None:
         if self._head is None or slot > self._head:
-            self._head, self._rose_at_s = slot, self.clock.monotonic_s()
+            self._head = slot
+            self._rose_at_s = self.clock.monotonic_s()
 
     async def _noted(self, asked: str, answer: Awaitable[T]) -> T:
         mark = object()

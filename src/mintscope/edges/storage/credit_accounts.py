@@ -30,7 +30,7 @@ class TableCreditAccounts:
     async def page(
         self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
     ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts behind the account *after*, oldest first."""
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
         return await self._read(lambda: self._listing.page(after, limit))
 
     async def ending_in(
@@ -40,11 +40,11 @@ class TableCreditAccounts:
         return await self._read(lambda: self._listing.ending_in(ending, limit))
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
-        """Return what moved the balance of *account*, by kind: the spends last."""
+        """Return the sums of the entries of *account* by kind, spends last."""
         return await self._read(lambda: self._listing.summary(account))
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say since the last close."""
+        """Return the accounts whose balance contradicts their entries since the last close."""
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:

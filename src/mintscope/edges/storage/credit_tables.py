@@ -32,16 +32,16 @@ class ListsCredits(Protocol):
     """Lists all credit accounts; raises the errors of its engine."""
 
     def page(self, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts behind the account *after*, oldest first."""
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
 
     def ending_in(self, ending: str, limit: int) -> list[AccountLine]:
         """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return what moved the balance of *account*, by kind: the spends last."""
+        """Return the sums of the entries of *account* by kind, spends last."""
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say since the last close."""
+        """Return the accounts whose balance contradicts their entries since the last close."""
 
     def close(self) -> None:
         """Let go of the connection."""

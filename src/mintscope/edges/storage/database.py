@@ -176,7 +176,7 @@ def inserting(batch: Batch) -> str:
 def unavailable_on_database_error(message: str) -> Iterator[None]:
     """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause.
 
-    A database that is away is no bug: its line has no trace.
+    An unreachable database is not a bug: its line has no traceback.
     """
     try:
         yield

@@ -70,15 +70,15 @@ def _is_locked(file: IO[str]) -> bool:
 
 
 def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> bytes:
-    """Return the pepper kept at *path*, made now if there is no such file and it *may_make* one.
+    """Return the pepper kept at *path*; create it if the file is missing and *may_make* is true.
 
     It must be backed up apart from the database: without it every issued
     credential is void.
 
-    signs     quotes and receipts derive from it: no root has taken its place
-    may_make  nothing was hashed with another one yet
-    Raises    UnusablePepper for a file that holds something else, that other users may read, or
-              whose content others can guess if it *signs*
+    signs     quotes and receipts derive from it, because no root has replaced it
+    may_make  no credential was hashed with another pepper yet
+    Raises    UnusablePepper for a file that holds something else, that other users may read, or,
+              if it *signs*, whose content others can guess
     """
     if not path.exists():
         if not may_make:

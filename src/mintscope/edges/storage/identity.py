@@ -41,13 +41,13 @@ MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a
 
 
 class Beside(NamedTuple):
-    """What is kept outside the two stores, and who looks.
+    """Facts that are kept outside the two stores, and the build that reads them.
 
     where        the stores, in words
-    has_pepper   a pepper is kept in the data folder: something was kept before
-    is_new       an operator says that a store that was emptied or exchanged is meant
+    has_pepper   a pepper is kept in the data folder: an installation was here before
+    is_new       an operator confirms that an emptied or exchanged store is meant
     version      of this mintscope
-    commit       of this mintscope, "" if it cannot be told; None: it only reads, and notes nothing
+    commit       of this mintscope, "" if it is not known; None: it only reads, and notes nothing
     now          Unix milliseconds
     """
 

@@ -118,7 +118,7 @@ class Market:
 
     @cached_property
     def list_snapshots(self) -> ListSnapshots:
-        """Lists as api processes keep them for those that start."""
+        """Snapshots of lists, which api processes store for those that start."""
         return self._opened(SqlListSnapshots(self._engine.read(), self._engine.beside()))
 
     @cached_property
@@ -183,12 +183,12 @@ class Market:
 
     @cached_property
     def ingest_checks(self) -> SqlIngestChecks:
-        """What ingest says of its checks that fail, for ingest to write."""
+        """The failing checks of ingest, for ingest to write."""
         return self._opened(SqlIngestChecks(self._engine.beside()))
 
     @cached_property
     def failing_ingest_checks(self) -> SqlIngestChecks:
-        """The same, for an api to read."""
+        """The failing checks of ingest, for an api to read."""
         return self._opened(SqlIngestChecks(self._engine.read()))
 
     def _opened(self, port: Port) -> Port:

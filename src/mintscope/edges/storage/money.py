@@ -169,7 +169,7 @@ class Money:
 
     @property
     def payment_search(self) -> SqlPaymentBooks:
-        """The books of payments, for support: what came, and what became of it."""
+        """The books of payments, for searches of support."""
         return self._books
 
     @property

@@ -1,4 +1,4 @@
-"""Which builds have written an installation, and which backups were taken of it."""
+"""The builds that have written an installation, and its backups."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from mintscope.base.primitives import UnixMs
 from mintscope.edges.storage.database import Database
 
-BACKUPS_KEPT: Final = 1_000  # rows; older ones are forgotten
+BACKUPS_KEPT: Final = 1_000  # rows; older ones are deleted
 
 NOTE_WRITER: Final = """
 INSERT INTO written_by (version, commit_id, first_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
@@ -23,7 +23,7 @@ DELETE FROM backup_taken
 NEWEST_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken ORDER BY id DESC LIMIT 1
 """
-# The newest that code can use which knows no migration after the given one.
+# The newest backup for code that knows no migration after the given one.
 USABLE_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken WHERE migration <= ?
  ORDER BY id DESC LIMIT 1
@@ -34,7 +34,7 @@ SELECT coalesce((SELECT max(at) FROM backup_taken), (SELECT min(first_at) FROM w
 
 
 class Writer(NamedTuple):
-    """A build that has written the installation; *commit* is "" if it cannot be told."""
+    """A build that has written the installation; *commit* is "" if it is not known."""
 
     version: str
     commit: str
@@ -44,7 +44,7 @@ class Writer(NamedTuple):
 class TakenBackup(NamedTuple):
     """A backup as it was noted; it may have been deleted since.
 
-    migration   the newest of money in it: code that knows it can use the backup
+    migration   the newest one of money in it: code that knows it can use the backup
     """
 
     at: UnixMs
@@ -54,7 +54,7 @@ class TakenBackup(NamedTuple):
 
 
 def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None:
-    """Note that this build writes the installation, unless it is noted."""
+    """Note that this build writes the installation, unless it is noted already."""
     if any(each[:2] == (version, commit) for each in writers(money)):
         return
     with money.transaction():
@@ -62,14 +62,14 @@ def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None
 
 
 def note_backup(money: Database, place: str, version: str, now: UnixMs) -> None:
-    """Note that a whole backup is at *place*."""
+    """Note that a complete backup is at *place*."""
     with money.transaction():
         money.execute(NOTE_BACKUP, (now, place, version))
         money.execute(FORGET_BACKUPS, (BACKUPS_KEPT,))
 
 
 def writers(money: Database) -> Sequence[Writer]:
-    """Return every build that has written the installation, the oldest first."""
+    """Return every build that has written the installation, oldest first."""
     return [Writer(str(row[0]), str(row[1]), UnixMs(row[2])) for row in money.execute(WRITERS)]
 
 
@@ -79,15 +79,15 @@ def newest_backup(money: Database) -> TakenBackup | None:
 
 
 def safe_since(money: Database) -> UnixMs | None:
-    """Return when the newest backup was taken; without any, when the installation began."""
+    """Return the time of the newest backup; without any, that of the first start."""
     found = money.execute(SAFE_SINCE).get
     return None if found is None else UnixMs(found)
 
 
 def usable_backup(ask: Callable[[str, int], Any], newest_migration: int) -> str:
-    """Return, in words, the backup that code can use which knows no migration after that one.
+    """Return, in words, the newest backup for code that knows no migration after that one.
 
-    ask   returns the first row of a statement, None if there is none
+    ask   returns the first row of a statement, None without rows
     """
     found = _taken(ask(USABLE_BACKUP, newest_migration))
     if found is None:

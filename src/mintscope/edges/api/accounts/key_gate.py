@@ -69,9 +69,9 @@ class KeyGate:
     async def authorize(
         self, request: Request, scope: Scope, *, moves_credits: bool = False
     ) -> Holder:
-        """Return who calls, if their key has *scope*, and their account may write still.
+        """Return the caller, if their key has *scope* and their account has budget for writes.
 
-        moves_credits    what it writes is money, which is not counted
+        moves_credits    the write moves credits, and is not counted
         Raises InsufficientScope, and as `admit`
         """
         holder = await self.admit(request)
@@ -82,7 +82,7 @@ class KeyGate:
         return holder
 
     async def change(self, request: Request) -> Holder:
-        """Return who calls, with any scopes, if their account may write still.
+        """Return the caller, with any scopes, if their account has budget for writes.
 
         Raises as `admit`
         """

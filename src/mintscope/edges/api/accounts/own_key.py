@@ -1,4 +1,4 @@
-"""The handlers under /v1/me/key: what the holder of an API key does with it."""
+"""The handlers under /v1/me/key: operations of an API key on itself."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -44,16 +44,17 @@ NOTHING_LACKING: Final = "The key has all of these scopes."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnKeyRoutes:
-    """What an API key does for itself."""
+    """Handlers of the operations of an API key on itself."""
 
     gate: KeyGate
     own: OwnKeys
     clock: Clock
 
     async def rotate_own_key(self, request: Request) -> Response:
-        """Make another key like the one that is sent, which ends soon."""
+        """Create a key like the one that is sent, which then ends soon."""
         holder = await self.gate.change(request)
-        asked, key = await read_body(request, KeyRotation), idempotency_key(request)
+        asked = await read_body(request, KeyRotation)
+        key = idempotency_key(request)
         try:
             rotated = await self.own.rotate(
                 holder,
@@ -79,10 +80,10 @@ class OwnKeyRoutes:
         return success(request, answer, at=self.clock.now(), status=201)
 
     async def revoke_own_key(self, request: Request) -> Response:
-        """End the key that is sent, at once.
+        """Revoke the key that is sent, at once.
 
-        It is not counted: who has stolen the key, and used up the budget, must not keep its owner
-        from that.
+        It is not counted: a thief of the key who has used up the budget must not keep its owner
+        from revoking it.
         """
         holder = await self.gate.admit(request)
         await self.own.revoke(holder)

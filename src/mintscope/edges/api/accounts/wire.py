@@ -167,7 +167,7 @@ class Me(Wire, kw_only=True):
 
 
 class KeyRotation(Wire, forbid_unknown_fields=True):
-    """How a key is rotated."""
+    """The body of a rotation of a key."""
 
     overlap: Annotated[
         Literal["1h", "24h", "7d"],
@@ -176,7 +176,7 @@ class KeyRotation(Wire, forbid_unknown_fields=True):
 
 
 class RotatedKeyAnswer(Wire, kw_only=True):
-    """The key that another was rotated into, which is shown once."""
+    """The key that replaces another one; it is shown once."""
 
     api_key: Annotated[str, about("The new key, shown once.", EXAMPLE_KEY)]
     key_id: Annotated[int, about("The number of the new key.", 4)]
@@ -192,13 +192,13 @@ class RotatedKeyAnswer(Wire, kw_only=True):
 
 
 class RevokedKey(Wire):
-    """The key that has ended."""
+    """The key that was revoked."""
 
     key_id: Annotated[int, about("The number of the key.", 3)]
 
 
 class AskedScopes(Wire, forbid_unknown_fields=True, kw_only=True):
-    """What a key asks for."""
+    """The scopes that a key asks for."""
 
     scopes: Annotated[list[Scope], about("The scopes that the key shall have.", ["trade:write"])]
     motivation: Annotated[
@@ -212,7 +212,7 @@ class AskedScopes(Wire, forbid_unknown_fields=True, kw_only=True):
 
 
 class ScopesAsked(Wire, kw_only=True):
-    """What is asked for, and what comes next."""
+    """The scopes that await a decision, and the next step."""
 
     scopes_asked_for: Annotated[
         list[Scope], about("Those of them that the key lacks.", ["trade:write"])

@@ -91,9 +91,9 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
         info = info | {"queryParams": asked}
     kept = ("type", "method", "bodyType")  # the rest is in the schema of the body
     properties = {name: schema["properties"][name] for name in kept if name in info}
-    # Directories take a route whose header has no schema of these for one that cannot be called.
+    # Directories treat a route whose header has no schema of these as one that cannot be called.
     properties["body" if "body" in info else "queryParams"] = {}
-    shown = {"properties": properties}  # what the body says too is left out: headers are short
+    shown = {"properties": properties}  # without the parts that the body repeats: headers are short
     bazaar = whole.bazaar | {
         "info": {"input": info},
         "schema": {

@@ -182,10 +182,10 @@ def write_guide(
     paths: Collection[str],
     clients: tuple[str, str],
 ) -> bytes:
-    """Return what /skill.md says: all of it.
+    """Return the whole text of /skill.md.
 
-    paths     of all that is served, descriptions included
-    clients   where the wheel and the npm package of the clients are
+    paths     all routes, with their descriptions
+    clients   URLs of the wheel and of the npm package of the clients
     """
     has_trial = any(each.path == TRIAL_PATH for each in operations)
     parts = [

@@ -1,4 +1,4 @@
-"""/llms.txt: what there is and where it is said in full, in INDEX_BYTES_MAX at most.
+"""/llms.txt: an index of the API and its documents, at most INDEX_BYTES_MAX long.
 
 Source    https://llmstxt.org
 """
@@ -13,7 +13,7 @@ from mintscope.edges.api.description.operation import Operation
 from mintscope.edges.api.discovery.guide import MCP, TRIAL_PATH
 
 INDEX_BYTES_MAX: Final = 6 * 1024
-# Pages for people, which are served as Markdown too; as edges/web/docs names them.
+# Pages for people, which are served as Markdown too; by their names in edges/web/docs.
 DOCS: Final = (
     ("/docs/guides/start", "From nothing to the first call"),
     ("/docs/guides/buying", "Buying credits"),
@@ -87,7 +87,7 @@ def _documents(identity: Identity, paths: Collection[str]) -> str:
 
 
 def _endpoints(operations: Sequence[Operation], identity: Identity) -> str:
-    """Return the calls, a line for each path; what is free has no price."""
+    """Return the calls, a line for each path; free ones without a price."""
     by_path: dict[str, list[Operation]] = {}
     for each in operations:
         by_path.setdefault(each.path, []).append(each)

@@ -39,8 +39,8 @@ def holding_operations(
 ) -> Sequence[Operation]:
     """Return the operations under /v1/account.
 
-    A withdrawal makes a token as a rotation does, and counts like one; of deposits, each of which
-    leaves three rows, there are DEPOSITS_PER_ROTATION as many.
+    A withdrawal creates a credit token and counts like a rotation; DEPOSITS_PER_ROTATION times as
+    many deposits are admitted, each of which leaves three rows.
     """
     gate = parts.gate(limits)
     withdrawals = limits.by_account(replace(rotation_limit, name="withdrawals"))

@@ -76,7 +76,7 @@ class Streams:
         return len(self._behind)
 
     async def expect_room(self) -> None:
-        """Raise ServiceUnavailable if nearly as many streams are open as may be."""
+        """Raise ServiceUnavailable if the open streams are close to their limit."""
         if self.open_count >= FULL_SHARE * self.bounds.streams_max:
             raise ServiceUnavailable(
                 f"{self.open_count:,} of {self.bounds.streams_max:,} streams are open: raise"

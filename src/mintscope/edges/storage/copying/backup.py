@@ -52,7 +52,7 @@ def copy_files(
 
 
 def copy_secrets(source: Path, target: Path) -> None:
-    """Copy pepper and roots of *source* into the folder *target*, in the place of what is there."""
+    """Copy pepper and roots of *source* into the folder *target*; they replace files there."""
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in SECRETS:
         if (source / name).exists():

@@ -81,7 +81,7 @@ class PostgresMarketTables:
         db.execute(NOTIFY)
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Follow *mints* no longer, but for their candles; return the numbers of those followed."""
+        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
         found = {
             Mint(address): int(number) for address, number in db.execute(UNFOLLOWED, (list(mints),))
         }
@@ -90,4 +90,4 @@ class PostgresMarketTables:
         return found
 
     def tidy(self, db: Database) -> None:
-        """Do nothing: the server looks after its files."""
+        """Do nothing: PostgreSQL maintains its own files."""

@@ -179,7 +179,7 @@ def waits_for(dsn: str) -> list[str]:
 
 
 def rehearse(dsn: str) -> list[tuple[str, str, float]]:
-    """Run what the database waits for and undo it; return (kind, name, seconds) of each.
+    """Run the pending migrations and roll them back; return (kind, name, seconds) of each.
 
     Nothing else may use the database meanwhile: tables are locked.  Raises DatabaseError
     """
@@ -188,7 +188,7 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
     with closing(patient), suppress(_Undone), patient.transaction():
         for kind in KINDS:
             if not patient.execute(HAS_SOME, (kind,)).get:
-                continue  # no process has used it yet: its first one makes it
+                continue  # no process has used it yet: the first one creates it
             for each in missing(patient, kind):
                 began_s = time.monotonic()
                 patient.script(each.script)
@@ -198,7 +198,7 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
 
 
 class _Undone(Exception):
-    """A rehearsal is over."""
+    """The end of a rehearsal, which rolls it back."""
 
 
 def is_new(database: PostgresDatabase) -> bool:

@@ -1,4 +1,4 @@
-"""Writing the files of an installation anew, so that they take no more than what they hold."""
+"""Compaction of the files of an installation, so that they take no unused space."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -14,11 +14,11 @@ KINDS = {MARKET_FILE: "market", MONEY_FILE: "money", WEBHOOKS_FILE: "webhooks"}
 
 
 def compact_files(folder: Path) -> Sequence[tuple[str, int, int]]:
-    """Write each file of *folder* anew, which no process may use; return its name and bytes.
+    """Compact each file of *folder*, which no process may use; return its name and bytes.
 
-    The bytes are those before and after.  A file of a market gives pages back from then on.
-    It needs as much free space as the file has bytes.
-    Raises StoreUnavailable; the file is then as it was.
+    The bytes are those before and after.  From then on a market file returns unused pages.
+    Compaction needs as much free space as the file has bytes.
+    Raises StoreUnavailable; the file is then unchanged.
     """
     return [_compact(folder / name) for name in KINDS if (folder / name).exists()]
 

@@ -27,8 +27,8 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 class Sizes:
     """How a file is read and written: in pages, of which a connection keeps some in memory.
 
-    waits_for_disk   whether a commit does
-    shrinks          whether pages that are not needed any more can be given back to the disk
+    waits_for_disk   whether a commit waits for the disk
+    shrinks          whether unused pages can be returned to the disk
     """
 
     page_bytes: int = 4_096
@@ -204,7 +204,7 @@ def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
 
 
 def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
-    """Run the migrations that the file waits for; yield the name of each, and the seconds it took.
+    """Run the pending migrations of the file; yield the name and the seconds of each.
 
     Logs nothing: the file is a copy, for a rehearsal.
     """

@@ -42,10 +42,10 @@ OF_THE_FILE: Final = (
 class SqliteDatabase:
     """Implements Database over a file.
 
-    connection        what SQLite alone has is asked of it
+    connection        for features that only SQLite has
     wal               the file of its write-ahead log
     busy_timeout_ms   how long a statement waits for other connections
-    read_only         the file must be there, and up to date
+    read_only         the file must exist, with all migrations
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class SqliteDatabase:
 
 
 def size_of(file: Path) -> int:
-    """Return the bytes of *file*, 0 if it is not there."""
+    """Return the bytes of *file*, 0 if it does not exist."""
     try:
         return file.stat().st_size
     except OSError:

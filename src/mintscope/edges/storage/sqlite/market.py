@@ -50,12 +50,12 @@ DELETE FROM waypoint
    AND bucket < (SELECT min(bucket) FROM candle WHERE mint = :mint AND timeframe = :timeframe)
 """
 
-# Free pages are used again before the file grows: what is given back is what a day has left behind.
+# Free pages are used again before the file grows: only those beyond these bounds are returned.
 FREE_PAGES_MAX: Final = 4_096
 FREE_SHARE_MAX: Final = 0.1
 PAGES_A_STEP: Final = 256  # a megabyte, in some milliseconds
 PAGE_BYTES: Final = USUAL_SIZES.page_bytes
-CHECKPOINT_MS: Final = 50  # how long readers of older pages are waited for
+CHECKPOINT_MS: Final = 50  # wait for readers of older pages
 
 log = structlog.get_logger()
 
@@ -97,7 +97,7 @@ class SqliteMarketTables:
         """Do nothing: readers see a commit when they look."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Follow *mints* no longer, but for their candles; return the numbers of those followed."""
+        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(UNFOLLOWED, (json.dumps(list(mints)),))
@@ -107,7 +107,7 @@ class SqliteMarketTables:
         return found
 
     def tidy(self, db: Database) -> None:
-        """Give pages that hold nothing back to the disk, some at a time, and bound the log."""
+        """Return free pages to the disk, some at a time, and bound the log."""
         assert isinstance(db, SqliteDatabase)
         pages, free = (
             int(db.execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count")
@@ -120,7 +120,7 @@ class SqliteMarketTables:
 
 
 def _empty_log(db: SqliteDatabase) -> None:
-    """Begin the log again from its start, unless a reader still needs it."""
+    """Restart the write-ahead log, unless a reader still needs it."""
     db.connection.set_busy_timeout(CHECKPOINT_MS)
     try:
         busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get

@@ -1,4 +1,4 @@
-"""A page of the documentation as Markdown, for programs that read: what its article shows."""
+"""Pages of the documentation as Markdown, for programs: the article of each page."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ ARTICLE: Final = "docs-article"
 HEADINGS: Final = {f"h{level}": "#" * level for level in range(1, 7)}
 BLOCKS: Final = {"p", "div", "section", "header", "article", "figcaption", "dt", "dd", "legend"}
 LISTS: Final = {"ul", "ol"}
-# What is done with a page, and no text of it.
+# Controls of a page, which are not part of its text.
 SILENT: Final = {"form", "fieldset", "button", "input", "script", "svg", "textarea", "label"}
 EMPTY: Final = {"input", "br", "img", "hr", "meta", "link"}
 STRONG: Final = {"strong": "**", "em": "*", "dt": "**"}
@@ -29,7 +29,7 @@ def markdown_of(page: str, origin: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """Collects *parts* of the text, while it is in the article and in nothing silent."""
+    """Collects *parts* of the text within the article, outside silent elements."""
 
     def __init__(self, origin: str) -> None:
         super().__init__()

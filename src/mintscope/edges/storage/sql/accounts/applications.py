@@ -82,9 +82,9 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         return [kept.application for kept in found]
 
     def counts(self) -> Mapping[ApplicationState, int]:
-        """Return how many applications each state has; states without any are left out.
+        """Return the count of applications by state; states without any are left out.
 
-        One whose key asks for scopes counts as one that awaits approval, as `page` has it.
+        An application whose key asks for scopes counts as awaiting approval, as in `page`.
         """
         counts: Counter[ApplicationState] = Counter()
         for state, asks, count in self._db.execute(COUNTS):

@@ -98,7 +98,7 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up what was spent *before*, and what came otherwise; say whether there is more."""
+        """Add up the spends *before*, and other entries; return whether more is left."""
         is_more = False
         for start, fold, fold_until in (
             (FOLD_FROM, FOLD, FOLDED),

@@ -104,7 +104,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
     def purge(self, before: UnixMs, now: UnixMs) -> None:
         """Delete e-mails done with before then; then such proofs that no e-mail has.
 
-        Proofs about no user, which strangers asked for, go once they have expired by *now*.
+        Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
         """
         statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
         self._db.execute(statement, (before,))

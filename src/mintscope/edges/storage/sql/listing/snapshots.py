@@ -1,6 +1,6 @@
-"""Snapshots of the list, in a few rows of the market: no statement moves more than a piece or two.
+"""Snapshots of the list, in a few rows of the market: a statement moves at most two pieces.
 
-Ingest writes in the same file or database, so each piece is a transaction of its own.
+Ingest writes to the same file or database, so each piece is a transaction of its own.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from mintscope.edges.storage.database import AccessInThreads, Database
 from mintscope.edges.storage.sql.market_reading import MarketReading
 
 WRITE_TIMEOUT_S: Final = 30.0
-# One that was begun and is not whole by then is of a process that ended.
+# A snapshot that is incomplete by then belongs to a process that has ended.
 LEFT_BEHIND_MS: Final = 5 * MINUTE_MS
 PIECES_A_STEP: Final = 4
 
@@ -33,7 +33,7 @@ ADD: Final = "INSERT INTO list_snapshot_piece (snapshot, place, content) VALUES 
 END: Final = """
 UPDATE list_snapshot SET form = ?, folded_seq = ?, piece_count = ? WHERE number = ?
 """
-# Orphans too, of a process that went on after another one had taken its turn.
+# Orphans too, from a process that went on after another one had taken its place.
 OLDER: Final = """
 SELECT snapshot, place FROM list_snapshot_piece WHERE snapshot < ? ORDER BY snapshot, place LIMIT ?
 """
@@ -47,24 +47,24 @@ class SqlListSnapshots:
     def __init__(
         self, reading: AccessInThreads[Database], writing: AccessInThreads[Database]
     ) -> None:
-        """Read with *reading*, and write with *writing*, which connects once it is needed."""
+        """Read with *reading*, and write with *writing*, which connects when it is first needed."""
         self._reading = MarketReading(reading, timeout_s=WRITE_TIMEOUT_S)
         self._writing = MarketReading(writing, timeout_s=WRITE_TIMEOUT_S)
 
     async def newest(self) -> SnapshotMark | None:
-        """Return the newest whole one, None if there is none."""
+        """Return the newest complete snapshot, None without any."""
         found = await self._reading.run(lambda db: db.execute(NEWEST).fetchone())
         return None if found is None else SnapshotMark(*found)
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place* of snapshot *number*; None once a newer one is whole."""
+        """Return piece *place* of snapshot *number*; None once a newer one is complete."""
         found: bytes | None = await self._reading.run(
             lambda db: db.execute(PIECE, (number, place)).get
         )
         return found
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin one and return its number; None while another process keeps one."""
+        """Begin a snapshot and return its number; None while another process stores one."""
 
         def begin(db: Database) -> int | None:
             with db.transaction(beside=True):
@@ -77,7 +77,7 @@ class SqlListSnapshots:
         return await self._writing.run(begin)
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
-        """Keep piece *place* of snapshot *number*, which was begun."""
+        """Store piece *place* of snapshot *number*, which was begun."""
 
         def add(db: Database) -> None:
             with db.transaction(beside=True):
@@ -86,7 +86,7 @@ class SqlListSnapshots:
         await self._writing.run(add)
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and drop those before it."""
+        """Make the snapshot of *mark* the newest, and delete those before it."""
 
         def end(db: Database) -> None:
             with db.transaction(beside=True):
@@ -105,6 +105,6 @@ class SqlListSnapshots:
             pass
 
     async def close(self) -> None:
-        """Let go of the database and the threads."""
+        """Close the database and stop the threads."""
         self._reading.close()
         self._writing.close()

@@ -1,8 +1,8 @@
-"""Deleting the candles of mints that are followed no more: some at a time, from a mark in each row.
+"""Deletion of the candles of mints that are no longer followed, some at a time.
 
-A day may drop many thousands of mints, each with thousands of candles.  Which they are is decided
-at once, as the log says; what was kept of them is deleted afterwards, or before one is followed
-again.
+Many thousands of mints can be dropped in a day, each with thousands of candles.  The log drops
+them all at once; a mark in each row has their candles deleted afterwards, at the latest before the
+mint is followed again.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ CLEARED: Final = "UPDATE mint SET is_uncleared = 0 WHERE id = ?"
 
 
 def clear(db: Database, mint_id: int) -> int:
-    """Delete the candles of one mint; return how many there were."""
+    """Delete the candles of one mint; return their number."""
     db.execute(DELETE_CANDLES, (mint_id,))
     count = db.changes()
     db.execute(DELETE_WAYPOINTS, (mint_id,))
@@ -31,13 +31,13 @@ def clear(db: Database, mint_id: int) -> int:
 
 
 def clear_if_left(db: Database, mint_id: int) -> None:
-    """Delete the candles of one mint if they wait for it: it is to be followed again."""
+    """Delete the candles of one mint if they are still marked: it is to be followed again."""
     if db.execute(IS_UNCLEARED, (mint_id,)).get:
         clear(db, mint_id)
 
 
 def clear_some(db: Database) -> None:
-    """Delete the candles of the next mints, in a transaction of their own."""
+    """Delete the candles of the next marked mints, in a transaction of its own."""
     found = [int(mint_id) for (mint_id,) in db.execute(NEXT, (MINTS_A_STEP,))]
     if not found:
         return

@@ -61,7 +61,7 @@ SELECT address, deciding, time / {DAY_S} FROM (
  WHERE place = 1
 ON CONFLICT (address) DO UPDATE SET deciding = excluded.deciding, day = excluded.day
 """  # noqa: S608 - a constant
-# Pools that decided nothing for so long price nothing any more: no quote may be as old as an hour.
+# Pools that have decided nothing for so long set no price: a quote must be younger than an hour.
 OTHERS_DAYS: Final = 2
 OTHERS_A_STEP: Final = 500
 FORGET_OTHERS: Final = """

@@ -17,13 +17,13 @@ INSERT INTO ingest_check (name, said, since) VALUES (?, ?, ?)
 
 
 class SqlIngestChecks:
-    """What fails, by the name of the check.  Every verb raises ServiceUnavailable."""
+    """The failing checks of ingest, by name.  Every verb raises ServiceUnavailable."""
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
 
     async def keep(self, failing: Mapping[str, str], now: UnixMs) -> None:
-        """Keep *failing* in the place of what is kept."""
+        """Store *failing* in the place of the rows that are there."""
 
         def write(db: Database) -> None:
             with db.transaction():
@@ -36,7 +36,7 @@ class SqlIngestChecks:
         await self._run(write)
 
     async def failing(self) -> Mapping[str, str]:
-        """Return what is kept, the oldest first."""
+        """Return the failing checks, oldest first."""
         found: dict[str, str] = {}
 
         def read(db: Database) -> None:
@@ -46,17 +46,17 @@ class SqlIngestChecks:
         return found
 
     async def expect_none(self) -> None:
-        """Raise ServiceUnavailable with what fails, if anything does."""
+        """Raise ServiceUnavailable with the failing checks, if there are any."""
         failing = await self.failing()
         if failing:
             raise ServiceUnavailable("; ".join(failing.values()))
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
     async def _run(self, work: Callable[[Database], None]) -> None:
         try:
             await self._access.run(work)
-        except DatabaseError as cause:  # other checks say so: no line of its own
+        except DatabaseError as cause:  # other checks report it: it is not logged here
             raise ServiceUnavailable(UNAVAILABLE) from cause

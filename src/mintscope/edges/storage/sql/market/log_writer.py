@@ -172,10 +172,10 @@ class SqlMarketStore:
         )
 
     async def trim(self, events_max: int) -> int:
-        """Forget up to *events_max* of the oldest events that are not needed; return how many.
+        """Delete up to *events_max* of the oldest events that are not needed; return their number.
 
-        On a new day some mints that no longer trade are forgotten with each call.
-        Candles of mints that are followed no more go some at a time, too.
+        On a new day each call also forgets some mints that no longer trade.  Candles of mints that
+        are no longer followed are deleted some at a time, too.
         """
         return await self._access.run(lambda db: self._trim(db, events_max))
 

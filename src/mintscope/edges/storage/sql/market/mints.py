@@ -129,7 +129,7 @@ def untrack(db: Database, mint: Mint) -> bool:
 
 
 def untrack_all(db: Database, tables: MarketTables, mints: Sequence[Mint]) -> None:
-    """Follow *mints* no longer, in their order; `clearing` deletes their candles afterwards."""
+    """Stop following *mints*, in their order; `clearing` deletes their candles afterwards."""
     for first in range(0, len(mints), UNFOLLOWED_A_STATEMENT):
         part = mints[first : first + UNFOLLOWED_A_STATEMENT]
         gone = tables.unfollow(db, part)

@@ -40,7 +40,7 @@ class MarketTables(Protocol):
         """Wake who reads the log; within the transaction that wrote it."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Follow *mints* no longer, but for their candles; return the numbers of those followed."""
+        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
 
     def tidy(self, db: Database) -> None:
-        """Give back to the disk a bounded part of what is not needed any more."""
+        """Return a bounded part of the unused space to the disk."""

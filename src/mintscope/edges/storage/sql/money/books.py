@@ -40,7 +40,7 @@ AUDIT_S: Final = 60.0  # no request waits for an audit, but it must end
 DOUBT_MS_MIN: Final = MINUTE_MS  # between two looks
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
-# What audits have looked at as new; the walk makes the row.
+# The last entries that audits have checked as new; the walk creates the row.
 CHECKED: Final = "SELECT checked FROM audit_walk"
 KEEP_CHECKED: Final = "UPDATE audit_walk SET checked = ?"
 NEW_MAX: Final = 100_000  # entries; of more, which no audit has met in time, the walk speaks
@@ -151,7 +151,7 @@ class SqlPaymentBooks:
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends of months closed more than *kept_months* ago; say if more may be."""
+        """Delete some spends of months closed over *kept_months* ago; return if more may be."""
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
@@ -238,7 +238,7 @@ class SqlPaymentBooks:
         return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
 
     async def search(self, wanted: Wanted) -> Kept:
-        """Return the payments and orphans that support looks for, newest first."""
+        """Return the payments and orphans that match a search of support, newest first."""
         return await self._run(lambda: self._searched(wanted))
 
     async def close(self) -> None:

@@ -1,12 +1,12 @@
 """Months of the journal, closed one after the other, and compared in each walk after that.
 
-    closing    what the walk has added up of each account, and of each API key, becomes a row of the
-               month, once the balance before and what came and went make the balance after
-    months     the rows of each closed month say so still, and what the journal has kept agrees
+    closing    the sums of the walk for each account and each API key become rows of the month,
+               if the opening balance plus its entries make the closing balance
+    months     the rows of each closed month still add up, and agree with the kept journal
 
 Each row is hashed with the one before it, and the last of a month with the first of the next: no
-row of a closed month can be changed, added or taken away alone.  Once a month is closed its spends
-are needed for nothing any more, and may be deleted.
+row of a closed month can be changed, added or removed alone.  Once a month is closed, its spends
+are no longer needed and may be deleted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,10 +20,10 @@ from mintscope.base.time import DAY_MS, MONTHS, Month, month_of
 from mintscope.core.payments.books.invariants import Invariant, Violation
 from mintscope.edges.storage.database import Batch, Database, Row
 
-# The version before this one may run again for so long: it looks for every spend.
+# For so long the version before this one may be started again, which expects every spend.
 KEPT_AT_LEAST_MS: Final = 7 * DAY_MS
 
-# The balance of an account at the last close; NULL: it had no entry by then.
+# The balance of an account at the last close; NULL if it had no entry by then.
 CLOSED_BALANCE: Final = """
 (SELECT closed.balance FROM closed_balance AS closed
   WHERE closed.account = {account} AND closed.month <= :closed
@@ -33,7 +33,7 @@ LAST_CLOSED: Final = """
 SELECT month, last_entry, rotated, frozen, hash FROM closed_month ORDER BY month DESC LIMIT 1
 """
 
-# Who goes on from a place, alone.
+# Taken by the one process that goes on from a place.
 HELD: Final = """
 SELECT hash FROM audit_walk WHERE number = ? AND stage = ? AND place = ? /* FOR UPDATE */
 """
@@ -47,7 +47,7 @@ UNTIL_KEY: Final = """
 SELECT max(api_key) FROM (
     SELECT api_key FROM audit_key_month WHERE api_key > ? ORDER BY api_key LIMIT ?) AS next
 """
-# Of a close that was interrupted.
+# Rows of a close that was interrupted.
 CLEAR_BALANCES: Final = """
 DELETE FROM closed_balance WHERE month = :month AND account > :after AND account <= :until
 """
@@ -116,7 +116,7 @@ SELECT max(api_key) FROM (
      ORDER BY api_key LIMIT ?) AS next
 """
 
-# Nothing is deleted that is not added up by day yet.
+# Spends that are not added up by day yet are not deleted.
 FORGETTABLE: Final = """
 SELECT min(entry) FROM (
     SELECT coalesce(max(last_entry), 0) AS entry FROM closed_month
@@ -136,11 +136,11 @@ log = structlog.get_logger()
 
 
 class Close(NamedTuple):
-    """A month as it was closed.
+    """The close of a month.
 
-    last_entry        the journal up to this entry belongs to it, or to a month before
+    last_entry        the last entry of the month
     rotated, frozen   sums of the journal up to that entry
-    hash              of all rows that were closed by then
+    hash              of all rows closed by then
     """
 
     month: int
@@ -154,7 +154,7 @@ NOTHING: Final = Close(0, 0, 0, 0, bytes(32))
 
 
 class Place(NamedTuple):
-    """Where a walk is: in the rows of *month* behind *place*, hashed so far."""
+    """The place of a walk: in the rows of *month* after *place*, with the hash so far."""
 
     number: int
     stage: str
@@ -163,7 +163,7 @@ class Place(NamedTuple):
 
 
 def last_close(db: Database) -> Close:
-    """Return the month that was closed last, NOTHING if there is none."""
+    """Return the last close, NOTHING if no month is closed."""
     row = db.execute(LAST_CLOSED).fetchone()
     return NOTHING if row is None else Close(*row)
 
@@ -176,21 +176,21 @@ def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes
 
 
 def hash_of(before: bytes, close: Close) -> bytes:
-    """Return the hash that *close* is kept with; *before*: that of its last row."""
+    """Return the hash of *close*; *before* is that of its last row."""
     return chained(before, "month", [close[:4]])
 
 
 class ClosedMonths:
-    """Closes months over one connection, compares those that are closed, and forgets spends."""
+    """Closes months over one connection, compares closed ones, and deletes old spends."""
 
     def __init__(self, db: Database, *, rows_a_part: int) -> None:
         self._db = db
         self._rows = rows_a_part
 
     def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
-        """Close the next accounts; *then*: the stage after them.  Return also if it may go on.
+        """Close the next accounts; *then* is the next stage.  Return also if the walk may go on.
 
-        A month whose sums contradict themselves is not closed.
+        A month whose sums contradict each other is not closed.
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
@@ -213,7 +213,7 @@ class ClosedMonths:
         return [], True
 
     def add_keys(self, at: Place) -> bytes | None:
-        """Close what the next API keys spent; return the hash of the last row behind the last."""
+        """Close the spending of the next API keys; after the last, return the hash of its row."""
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
             if held is None:
@@ -230,7 +230,7 @@ class ClosedMonths:
         return None
 
     def close(self, close: Close, at: UnixMs) -> None:
-        """Keep *close*, in the transaction under way."""
+        """Store *close*, in the transaction under way."""
         self._db.execute(CLOSE, (*close, at))
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 
@@ -254,9 +254,9 @@ class ClosedMonths:
         ]
 
     def compare_keys(self, at: Place, balances: str, then: str, before: bytes) -> list[Violation]:
-        """Go through the next keys of a closed month; behind the last compare its hash, and go on.
+        """Hash the next keys of a closed month; after the last, compare its hash and go on.
 
-        balances, then   the stage of the next month's accounts, and that behind the last month
+        balances, then   the stage of the next month's accounts, and the one after the last month
         """
         until = self._db.execute(UNTIL_CLOSED_KEY, (at.month, at.place, self._rows)).get
         if until is not None:
@@ -279,7 +279,7 @@ class ClosedMonths:
             self._go_on(balances, 0, before, int(following))
 
     def forget(self, now: UnixMs, kept_months: int) -> bool:
-        """Delete the next spends of months closed more than *kept_months* ago; say if more are."""
+        """Delete the next spends of months closed over *kept_months* ago; return if any were."""
         bounds = {"month": month_of(now) - kept_months, "closed_before": now - KEPT_AT_LEAST_MS}
         with self._db.transaction(beside=True):
             forgotten = self._db.execute(FORGOTTEN).get
@@ -299,7 +299,7 @@ class ClosedMonths:
 
 
 def adds_up(row: Row) -> bool:
-    """Say whether the balance before, and what came and went, make the balance of a closed row."""
+    """Return whether the opening balance plus its entries make the balance of a closed row."""
     received, spent, balance, opening = row[1], row[2], row[6], row[7]
     return bool(opening + received - spent == balance)
 

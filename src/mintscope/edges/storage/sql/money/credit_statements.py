@@ -42,8 +42,8 @@ SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND success
 """
 ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 
-# What came and went by anything but spends; then the spends, of which the journal may have
-# forgotten the older ones.  Those that are added up by day are known by the day.
+# All entries but spends; then the spends, of which the journal may have deleted the older ones.
+# Those that are added up by day have the day alone.
 SUMMARY: Final = """
 SELECT kind, CAST(sum(delta) AS bigint), min(at), max(at) FROM credit_entry
  WHERE account = ? AND kind <> 'spend' GROUP BY kind ORDER BY min(id)
@@ -67,7 +67,7 @@ SELECT CASE WHEN kind = 'rotate' THEN coalesce(
  ORDER BY id DESC LIMIT {STATEMENT_LINES}
 """  # noqa: S608  a constant
 
-# As far as it is added up, and what the journal has got since.
+# The sums by day, and the entries of the journal since.
 RECEIVED: Final = """
 SELECT CAST(coalesce((SELECT credits FROM credit_received WHERE account = ?1), 0)
           + coalesce((SELECT sum(delta) FROM credit_entry
@@ -123,7 +123,7 @@ SELECT account, at / {DAY_MS}, -sum(delta) FROM credit_entry
 """  # noqa: S608  a constant
 FOLDED: Final = "UPDATE credit_day_mark SET entry = ?"
 
-# What came by anything but spends, in the same way.
+# Entries other than spends, in the same way.
 RECEIVED_FROM: Final = "SELECT entry FROM credit_received_mark /* FOR UPDATE */"
 FOLD_RECEIVED: Final = """
 INSERT INTO credit_received (account, credits)
@@ -134,7 +134,7 @@ SELECT account, sum(delta) FROM credit_entry
 RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
 
 # What contradicts it: an entry continues the one before it, and the last one is the balance.
-# Of the journal what came after the entry :after is read.
+# The journal is read after the entry :after.
 BALANCE_IS_SUM: Final = """
 WITH entry AS (
     SELECT account, delta, balance,
@@ -148,7 +148,7 @@ SELECT account FROM entry
  WHERE later IS NULL
    AND balance <> (SELECT a.balance FROM credit_account AS a WHERE a.id = entry.account)
 """
-# The same of all accounts, whose balances began at the last close.
+# The same for all accounts, whose balances begin at the last close.
 ALL_ADD_UP: Final = f"""
 WITH entry AS (
     SELECT account, delta, balance,

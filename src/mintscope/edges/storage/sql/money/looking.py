@@ -1,4 +1,4 @@
-"""Credit accounts as an operator looks at them, over a connection of either engine."""
+"""Credit accounts for operators, over a connection of either engine."""
 
 from mintscope.base.primitives import CreditAccount, UnixMs
 from mintscope.core.credits.ledger import AccountLine, KindLine
@@ -15,7 +15,7 @@ from mintscope.edges.storage.sql.money.minutes import Executes
 
 
 def page_of(db: Executes, after: int, limit: int) -> list[AccountLine]:
-    """Return up to *limit* accounts behind the account *after*, oldest first."""
+    """Return up to *limit* accounts that follow the account *after*, oldest first."""
     return [AccountLine(*row) for row in db.execute(PAGE, (after, limit))]
 
 
@@ -25,7 +25,7 @@ def ending_in(db: Executes, ending: str, limit: int) -> list[AccountLine]:
 
 
 def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
-    """Return what moved the balance of *account*, by kind: the spends last."""
+    """Return the sums of the entries of *account* by kind, spends last."""
     lines = [KindLine(*row) for row in db.execute(SUMMARY, (account,))]
     spent = int(db.execute(SPENT, (account,)).get)
     if spent:
@@ -35,7 +35,7 @@ def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
 
 
 def contradictions(db: Executes) -> list[CreditAccount]:
-    """Return the accounts whose balance is not what their entries say since the last close."""
+    """Return the accounts whose balance contradicts their entries since the last close."""
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]

@@ -1,4 +1,4 @@
-"""Payments as support looks for them: every statement is an index look-up, and returns few rows."""
+"""Searches of payments for support: every statement uses an index and returns few rows."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,7 +18,7 @@ from mintscope.core.payments.protocol.refusal import RefusalReason
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.storage.database import Database, marks
 
-# An account's payments are those that paid for it, and those whose credits it has now.
+# The payments of an account are those that paid into it, and those whose credits it has now.
 PAYMENTS: Final = """
 WITH account (id) AS (
     SELECT id FROM credit_account WHERE id IN ({accounts}) UNION
@@ -43,7 +43,7 @@ SELECT signature, payer, amount, asset, bought, found_at, acknowledged_at, note 
    AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
  ORDER BY found_at DESC, signature LIMIT ?
 """
-# The highest number of rows that are never deleted counts them without looking at each.
+# Rows that are never deleted are counted by their highest number, without reading them.
 COUNTS: Final = """
 SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan),
        (SELECT coalesce(max(id), 0) FROM credit_account)
@@ -51,7 +51,7 @@ SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan)
 
 
 def search(db: Database, wanted: Wanted) -> Kept:
-    """Return what is *wanted*, as of one moment."""
+    """Return the results of the search *wanted*, as of one moment."""
     places = {
         "accounts": marks(wanted.accounts),
         "signatures": marks(wanted.signatures),

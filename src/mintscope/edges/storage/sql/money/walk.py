@@ -1,17 +1,17 @@
-"""The walk through all books, some rows at a time, from a mark that is kept.
+"""The walk through all books, some rows at a time, from a mark that is stored.
 
-    journal    each entry continues the balance before it; balances, what keys spent and what was
-               rotated and frozen are added up
-    closing    a month that is over is closed with what was added up: the next walks begin there
-    moves      credits that a user moved left one account and came to another
-    payments   each that was issued has the entry that it should have
-    accounts   each balance is what was added up, and what the journal has got since
-    keys       so is what each API key spent in each month
-    months     the rows of each closed month say what they said when it was closed
+    journal    each entry continues the balance before it; balances, spends of keys, and rotated
+               and frozen credits are added up
+    closing    a month that is over is closed with these sums: the next walks begin after it
+    moves      credits that a user moved left one account and reached another
+    payments   each issued payment has its entry
+    accounts   each balance equals the sums plus the entries of the journal since
+    keys       so do the spends of each API key in each month
+    months     the rows of each closed month are as they were when it was closed
 
-No statement reads more than a part, however old the books are: what was added up is kept in tables
-of the walk.  The newest minutes of the journal are read as they are: an entry that is written
-beside others may be seen after them, though its number is lower.
+No statement reads more than a part, however old the books are: the sums are kept in tables of the
+walk.  The newest minutes of the journal are read directly: an entry that is written beside others
+may become visible after them, though its number is lower.
 """
 
 from collections.abc import Mapping
@@ -227,7 +227,7 @@ AFTER: Final = {
 
 
 class At(NamedTuple):
-    """Where the walk is, as of the last part; see the table audit_walk."""
+    """The place of the walk after its last part; see the table audit_walk."""
 
     number: int
     stage: str
@@ -242,7 +242,7 @@ class At(NamedTuple):
 
     @property
     def sums(self) -> dict[str, int]:
-        """What the statements of every stage are given."""
+        """The parameters of the statements of every stage."""
         return {
             "walk": self.number,
             "entry": self.entry,
@@ -266,7 +266,8 @@ class Walk:
 
     def read(self) -> Walked:
         """Return how far the walk has come."""
-        at, last = self._at(), last_close(self._db)
+        at = self._at()
+        last = last_close(self._db)
         return Walked(
             entry_count=int(self._db.execute(NEWEST).get) - last.last_entry,
             account_count=int(self._db.execute(NEWEST_ACCOUNT).get),
@@ -315,7 +316,7 @@ class Walk:
         return None if row is None else At(*row)
 
     def _begin(self, last: Close, now: UnixMs) -> None:
-        """Begin behind what is closed."""
+        """Begin after the last close."""
         values = {"entry": last.last_entry, "rotated": last.rotated, "frozen": last.frozen}
         with self._db.transaction(beside=True):
             self._db.execute(BEGIN, {**values, "now": now})
@@ -328,8 +329,8 @@ class Walk:
         return Month(max(month_of(UnixMs(first)), last.month + 1))
 
     def _end_month(self, at: At, month: Month, last: Close, now: UnixMs) -> list[Violation]:
-        """Go on to close *month*, all of which is added up."""
-        if at.summed != at.entry:  # an older version has walked a part, and added up less
+        """Go on to close *month*, which is added up completely."""
+        if at.summed != at.entry:  # an older version has walked a part, with fewer sums
             self._begin(last, now)
         else:
             with self._db.transaction(beside=True):
@@ -337,7 +338,7 @@ class Walk:
         return []
 
     def _close(self, at: At, stage: Stage, last: Close, now: UnixMs) -> list[Violation]:
-        """Close the next rows of a month; behind the last, walk on from there."""
+        """Close the next rows of a month; after the last, walk on from there."""
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at.of_month, Stage.CLOSING_KEYS, last)
             if not may_close:
@@ -394,7 +395,7 @@ class Walk:
         return found
 
     def _compare_month(self, at: At, now: UnixMs) -> list[Violation]:
-        """Compare the next keys of a closed month; finish behind the last month."""
+        """Compare the next keys of a closed month; finish after the last month."""
         if at.month:
             return self.months.compare_keys(at.of_month, Stage.MONTHS, Stage.MONTH_KEYS, at.hash)
         with self._db.transaction(beside=True):

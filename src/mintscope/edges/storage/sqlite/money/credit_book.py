@@ -237,7 +237,7 @@ class CreditBook:
             reverse(self._db, reversals, at)
 
     def page(self, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts behind the account *after*, oldest first."""
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
         return page_of(self._db, after, limit)
 
     def ending_in(self, ending: str, limit: int) -> list[AccountLine]:
@@ -245,7 +245,7 @@ class CreditBook:
         return ending_in(self._db, ending, limit)
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return what moved the balance of *account*, by kind: the spends last."""
+        """Return the sums of the entries of *account* by kind, spends last."""
         return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
@@ -258,7 +258,7 @@ class CreditBook:
         return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance is not what their entries say since the last close."""
+        """Return the accounts whose balance contradicts their entries since the last close."""
         return contradictions(self._db)
 
     def expect_writable(self) -> None:
