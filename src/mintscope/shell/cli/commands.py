@@ -65,7 +65,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "sales": Command(
         "sales", "Look at sales, resume them, and settle payments that a restore lost."
     ),
-    "payments": Command("payments", "Find out what came of a payment, for a customer who asks."),
+    "payments": Command("payments", "Find the outcome of a payment, for a customer who asks."),
     "applications": Command("accounts.applications", "Review applications for access."),
     "users": Command("accounts.users", "List accounts, and remove one."),
     "admin": Command(
@@ -81,18 +81,18 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "backup": Command(
         "storage.backup",
-        "Copy the installation, which may be running; see that a copy can be restored.",
+        "Copy the installation, which may be running; verify that a copy can be restored.",
     ),
     "restore": Command(
         "storage.copies", "Copy a backup into an installation that is empty and does not run."
     ),
     "copy": Command(
         "storage.copies",
-        "Copy an installation that does not run to another engine, and compare every row.",
+        "Copy a stopped installation to another engine, and compare every row.",
     ),
     "compact": Command(
         "storage.compact",
-        "Write the files of an installation that does not run anew, as small as they can be.",
+        "Rewrite the files of a stopped installation as small as they can be.",
     ),
     "secrets": Command("secrets", "Let another secret sign."),
     "migrate": Command(
@@ -100,7 +100,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Bring the store to the newest schema, as every process does at its start.",
     ),
     "upgrade": Command(
-        "storage.upgrade", "Upgrade the store to this version, or say what that takes."
+        "storage.upgrade", "Upgrade the store to this version, or show what the upgrade takes."
     ),
     "config": Command(
         "config", "Print every setting with its value and its origin; secrets are masked."

@@ -97,7 +97,7 @@ def in_force(loaded: Loaded) -> Iterator[str]:
 
 
 def facts_in_force(loaded: Loaded) -> Iterator[dict[str, str]]:
-    """Yield the same for programs; values as TOML writes them, secrets masked."""
+    """Yield the settings for programs: values in TOML, secrets masked."""
     for _, _, group in settings():
         for setting in group:
             value = shown(setting.value(loaded.config))

@@ -92,7 +92,7 @@ def list_accounts(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List credit tokens by their last eight characters, the oldest first."""
+    """List credit tokens by their last eight characters, oldest first."""
     found = with_money(
         config, lambda money: money.credits.page(after=CreditAccount(after), limit=limit + 1)
     )

@@ -37,7 +37,7 @@ def stop(message: str, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
 
 
 def tell_more(option: str, numbers: Sequence[int], limit: int) -> None:
-    """Say on stderr how to see what comes behind the first *limit* of *numbers*, if more are."""
+    """Print on stderr how to see more than the first *limit* of *numbers*, if there are more."""
     if len(numbers) > limit:
         typer.echo(f"there are more: {option} {numbers[limit - 1]}", err=True)
 

@@ -1,4 +1,4 @@
-"""`mintscope payments`: what came of a payment, for a customer who asks."""
+"""`mintscope payments`: the outcome of a payment, for a customer who asks."""
 
 import re
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ EXPECTED: Final = (
 
 app = typer.Typer()
 payment_commands = typer.Typer(
-    help="Find out what came of a payment, for a customer who asks.", no_args_is_help=True
+    help="Find the outcome of a payment, for a customer who asks.", no_args_is_help=True
 )
 app.add_typer(payment_commands, name="payments")
 
@@ -67,9 +67,9 @@ def find(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Say what came, when, what it bought, who has it now, and what to do.
+    """Show the outcome of payments: amount, time, purchase, holder now, and what to do.
 
-    Reads only: the store, and the chain if payments are configured.  Prints a text for the
+    Only reads: the store, and the chain if payments are configured.  Prints a text for the
     customer with each payment.  Exit code 1 if nothing was found.
     """
     settings = configured(config).config
@@ -90,7 +90,7 @@ def find(
 
 
 async def _wanted(text: str, money: Money) -> tuple[str, Wanted]:
-    """Return what *text* is, in words, and what to look for."""
+    """Return the kind of *text*, in words, and the search for it."""
     if _is_base58(text, Ed25519):
         return "signature", Wanted(signatures=[Signature(text)])
     if _is_base58(text, Pubkey):
@@ -131,7 +131,7 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
 
 
 async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept) -> list[Facts]:
-    """Return the facts of each payment that was found, and what the chain says of it."""
+    """Return the facts of each payment that was found, with those of the chain."""
     clock = SystemClock()
     signatures = [each.signature for each in kept.payments]
     answers = await ask_chain(settings, money, clock, signatures, has_row=True)
@@ -197,7 +197,7 @@ def _advised(advice: Advice) -> Facts:
 
 
 def _amount(atoms: int, asset: Mint | None, terms: PaymentsConfig) -> str:
-    """Return *atoms* in whole tokens, where the token is one of ours."""
+    """Return *atoms* in whole tokens if the token is one of ours."""
     if asset in {None, terms.asset}:
         return f"{_whole(atoms, terms.decimals)} {terms.asset_symbol}"
     if asset == terms.usdc_mint:
@@ -212,7 +212,7 @@ def _whole(atoms: int, decimals: int) -> str:
 
 
 def _places(looked: str, wanted: Wanted, kept: Kept) -> Facts:
-    """Return what was looked at, so that a search in vain says so."""
+    """Return the extent of the search, which a search without results shows."""
     return {
         "by": looked,
         "wallets": len(wanted.payers),

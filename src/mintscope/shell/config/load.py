@@ -167,7 +167,7 @@ def load(path: Path | None = None) -> Loaded:
 def _secrets(
     config: Config, known: Mapping[str, Setting], origins: Mapping[str, Origin]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the secrets that files of their own hold, by key, and what is wrong with the files."""
+    """Return the secrets of files, by key, and the problems of the files."""
     secrets: dict[str, str] = {}
     problems = []
     for key, path in secret_files(known, lambda each: known[each].value(config)):

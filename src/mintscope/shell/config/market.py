@@ -14,7 +14,7 @@ def _as_shard(text: str) -> str:
     try:
         return str(parse_shard(text))
     except ValueError as error:
-        raise ValueError(str(error).partition("; was ")[0]) from error  # what it was is added
+        raise ValueError(str(error).partition("; was ")[0]) from error  # the value is added later
 
 
 class MarketConfig(Section):

@@ -1,7 +1,7 @@
-"""Secrets in files of their own, as systemd and containers hand them over.
+"""Secrets in files of their own, as systemd and containers provide them.
 
-A setting `x` that is a secret may have a sibling `x_file`: the file that holds it. The files are
-read once, when the configuration is.
+A secret setting `x` may have a sibling `x_file`, the file that holds it. The files are read once,
+together with the configuration.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -11,22 +11,22 @@ from typing import Any, Final
 from mintscope.shell.config.secrecy import OpenSecret, expect_closed
 
 ENDING: Final = "_file"
-# Read where it is used, and looked at anew: a keypair file of Solana.
+# Not read here but by its users, again each time: a keypair file of Solana.
 READ_ELSEWHERE: Final = "payments.fee_payer_file"
 BYTES_MAX: Final = 65_536
 
 
 class UnusableSecretFile(ValueError):
-    """A file does not hold a secret; the message says what was expected, and nothing of it."""
+    """A file does not hold a secret; the message says what was expected, and shows no contents."""
 
 
 def secret_files(
     known: Collection[str], value: Callable[[str], Path | None]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield each secret setting that a file gives, with the file.
+    """Yield each secret setting that comes from a file, with the file.
 
     known   the keys of all settings
-    value   returns that of a key
+    value   returns the value of a key
     """
     for key in known:
         secret = key.removesuffix(ENDING)

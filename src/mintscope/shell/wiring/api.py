@@ -97,8 +97,8 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     """Serve clients until a signal comes, and return it; *ready* is called once they can connect.
 
     siblings      the processes beside this one
-    listener_fd   a socket that listens already; None: make one
-    is_new        a store that was emptied, or is another installation's, is meant
+    listener_fd   a socket that listens already; None: create one
+    is_new        an emptied store, or that of another installation, is meant
     reread        reads the configuration again, at a SIGHUP
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
@@ -127,7 +127,8 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     ledger = money.ledger
     follower, streams, covered = await enter(following(config, reader, market.coverage, clock))
     is_restart, pace = siblings.is_restart, follower.pace
-    draining, limits = _draining(config, streams), await enter(open_limits(config, clock))
+    draining = _draining(config, streams)
+    limits = await enter(open_limits(config, clock))
     sales = await enter(_selling(config, money, reader, limits, clock, pace, is_restart=is_restart))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
@@ -212,7 +213,7 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
 async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: Config, money: Money, reader: LogReader, origin: str, limits: Limits, clock: Clock
 ) -> AsyncIterator[tuple[Accounts, list[Check]]]:
-    """Answer for accounts, maintain them and look at their signals during the block."""
+    """Serve accounts, maintain them and evaluate their signals during the block."""
     store, queue, pepper = money.accounts, money.webhooks, money.pepper
     async with (
         open_accounts(
@@ -305,7 +306,7 @@ def _identity(config: Config, merchant: Merchant | None) -> Identity:
 
 
 def limits_of(api: ApiConfig) -> Sequence[Limit]:
-    """Return the limits of /v1, of health, of what has none of its own, and of rotations."""
+    """Return the limits of /v1, of health, of other routes, and of rotations."""
     return (
         _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
         _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
@@ -315,12 +316,12 @@ def limits_of(api: ApiConfig) -> Sequence[Limit]:
 
 
 def _is_ours(key: str) -> bool:
-    """Say whether the setting *key* means something to an api process."""
+    """Return whether an api process uses the setting *key*."""
     return not key.startswith(("geyser.", "backup."))
 
 
 def _applied(limits: Limits) -> Mapping[str, Apply]:
-    """Return what takes over a setting while the process runs.
+    """Return the functions that apply a new setting while the process runs.
 
     Limits that api processes share are the same in all of them, so they wait for a restart.
     """

@@ -66,9 +66,9 @@ async def run_ingest(
     """Follow the chain into the store until the source ends or a signal comes; return the signal.
 
     progress  called with (slots read, slots to read) while history is read
-    is_new    a store that was emptied, or is another installation's, is meant
+    is_new    an emptied store, or that of another installation, is meant
     reread    reads the configuration again, at a SIGHUP
-    Raises    FolderInUse, UnusableStore, and what the source says an operator must look at
+    Raises    FolderInUse, UnusableStore, and errors of the source that need an operator
     """
     clock, metrics = SystemClock(), config.metrics
     with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
@@ -80,7 +80,7 @@ async def run_ingest(
 
 
 def _is_ours(key: str) -> bool:
-    """Say whether the setting *key* means something to ingest."""
+    """Return whether ingest uses the setting *key*."""
     section, _, _ = key.rpartition(".")
     return section in OURS
 
@@ -210,7 +210,7 @@ def _floor(market: MarketConfig) -> Floor | None:
 async def _source(
     config: Config, clock: Clock, progress: Progress, meter: FinalityMeter
 ) -> AsyncIterator[tuple[Source, list[Check]]]:
-    """Open what blocks come from; yield it, and the check of a node."""
+    """Open the source of blocks; yield it, and the check of a node."""
     chain = config.chain
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress), []

@@ -58,8 +58,9 @@ async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
 
 
 async def run_until_signalled(work: Coroutine[Any, Any, None]) -> int | None:
-    """Run *work* to its end, or cancel it at SIGINT or SIGTERM; return the signal that came."""
-    task, came = asyncio.create_task(work), list[int]()
+    """Run *work* to its end, or cancel it at SIGINT or SIGTERM; return the signal, if any."""
+    task = asyncio.create_task(work)
+    came = list[int]()
 
     def stop(number: int) -> None:
         came.append(number)

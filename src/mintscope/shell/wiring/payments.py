@@ -116,7 +116,7 @@ class Sales:
                 raise ServiceUnavailable(f"closed in {each.symbol}: {each.price_cache.doubt}")
 
     async def expect_prices(self) -> None:
-        """Raise ServiceUnavailable while a payment token has no price: it is not sold for."""
+        """Raise ServiceUnavailable while a payment token has no price, and is not accepted."""
         for each in self.payment_tokens:
             if (doubt := each.price_cache.doubt) is not None:
                 raise ServiceUnavailable(f"no price of {each.symbol}: {doubt}")

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, if they are configured: a span a request, and one a settlement."""
+"""Traces by OpenTelemetry, if configured: a span for each request and each settlement."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from mintscope.shell.wiring.storage.extras import extra
 
 PATH: Final = "/v1/traces"
 TIMEOUT_S: Final = 5
-FLUSH_S: Final = 2.0  # at the end, for what waits to be sent
+FLUSH_S: Final = 2.0  # at the end, for spans that wait to be sent
 NS: Final = 1_000_000_000
 MS_NS: Final = 1_000_000
 QUEUE_MAX: Final = 2_048  # spans that wait to be sent; beyond it they are dropped
@@ -22,9 +22,9 @@ QUEUE_MAX: Final = 2_048  # spans that wait to be sent; beyond it they are dropp
 
 @contextmanager
 def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]:
-    """Send what ends during the block to the collector of *config*, from a thread, in batches.
+    """Send spans that end during the block to the collector of *config*, in batches, by a thread.
 
-    A collector that is away loses spans, and holds up nothing.
+    Spans are lost while the collector is unreachable; requests do not wait for it.
     Raises UnusableStore if the extra is not installed
     """
     if config.otlp_url is None:
@@ -74,4 +74,4 @@ def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]
         ending.start()
         ending.join(FLUSH_S)
         give_up: Callable[[], None] = exporter.shutdown
-        give_up()  # what is not sent by now is lost
+        give_up()  # spans that are not sent by now are lost

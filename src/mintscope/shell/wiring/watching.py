@@ -1,4 +1,4 @@
-"""What a process watches by itself: its checks, its machine, and the address that clients use."""
+"""Checks that a process runs by itself: its own, its machine, and its public address."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -26,10 +26,10 @@ WEBHOOKS_FAILED_MAX: Final = 5  # in a row
 async def watching(
     checks: Sequence[Check], clock: Clock, *, has_readiness: bool, keep: Keep | None = None
 ) -> AsyncIterator[None]:
-    """Tell during the block which of *checks* begin to fail, and which pass again.
+    """Log during the block those of *checks* that begin to fail, and that pass again.
 
-    has_readiness   whether the vital ones make this process ready
-    keep            keeps those that fail for other processes; None: there is no need
+    has_readiness   whether the vital checks decide the readiness of this process
+    keep            stores failing checks for other processes; None: not needed
     """
 
     async def look() -> Mapping[str, str]:
@@ -65,9 +65,9 @@ def machine_checks(config: Config) -> list[Check]:
 
 
 def backup_checks(config: Config) -> list[Check]:
-    """Return the check of the newest backup, by the age that is shown; none if it is switched off.
+    """Return the check of the newest backup, by the age in the metrics; none if it is switched off.
 
-    Until that was read, nothing is said.
+    It passes until that age was read.
     """
     hours_max = config.watch.backup_age_max_hours
 
@@ -84,7 +84,7 @@ def backup_checks(config: Config) -> list[Check]:
 
 @asynccontextmanager
 async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[list[Check]]:
-    """Ask `api.origin` during the block; yield its check, or none if nothing is to be asked."""
+    """Check `api.origin` during the block; yield the check, or none if it is switched off."""
     origin = config.api.origin
     if origin is None or not config.watch.public_address:
         yield []
@@ -95,7 +95,7 @@ async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[l
 
 
 def delivery_checks(config: Config, clock: Clock) -> list[Check]:
-    """Return the checks that e-mails and webhooks arrive, of those that are sent."""
+    """Return the checks that e-mails and webhooks are delivered, for those that are sent."""
     checks = []
     if config.mail.delivery == "smtp":
         emails = Attempts(

@@ -1,4 +1,4 @@
-"""Checks that there is a backup, and how old it is."""
+"""Checks of the newest backup and of its age."""
 
 from collections.abc import Iterator
 
@@ -12,12 +12,12 @@ from mintscope.shell.wiring.stores import money_place
 
 
 def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
-    """Say where the newest backup is; warn of one that is older than a day, and of none."""
+    """Show the place of the newest backup; warn if it is older than a day, or if there is none."""
     if money_place(config).is_new:
         return
     try:
         backup = newest(config)
-    except UnusableStore:  # the check of the money says so
+    except UnusableStore:  # the check of the money reports it
         return
     if backup is None:
         fix = "mintscope backup --to DIR, each hour: mintscope-backup.timer of deploy/systemd"

@@ -41,7 +41,7 @@ def _dollars(config: Config) -> frozenset[Mint]:
 
 
 async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
-    """Return what each dollar that is followed traded at lately, and for how long SOL did not."""
+    """Return recent prices of each followed dollar, and the time since the last trade of SOL."""
     prices: dict[Mint, float] = {}
     async with open_market(config) as market:
         tip = await market.reader.tip()

@@ -168,7 +168,7 @@ def _audited(walked: Walked) -> Finding:
 
 
 def _closed(walked: Walked) -> str:
-    """Say which month was closed last."""
+    """Return the month that was closed last, in words."""
     if walked.closed is None:
         return ""
     year, number = divmod(walked.closed, MONTHS)

@@ -10,7 +10,7 @@ from mintscope.shell.cli.doctor.finding import Finding, ok, warn
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.mcp.serving import has_mcp
 
-UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # in what OpenSSL says
+UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # in messages of OpenSSL
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:

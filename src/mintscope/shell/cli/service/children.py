@@ -83,7 +83,7 @@ class Children:
         self._stopping = threading.Event()
         self._hung_up = threading.Event()
         self._on_hang_up: Callable[[], Sequence[str]] = lambda: ()
-        self.stopped_by: int | None = None  # the signal, if one has come
+        self.stopped_by: int | None = None  # the signal that stopped it, if one did
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -122,9 +122,9 @@ class Children:
         self._run(child)
 
     def on_hang_up(self, reload: Callable[[], Sequence[str]]) -> None:
-        """Call *reload* at each SIGHUP, which the children then get, too.
+        """Call *reload* at each SIGHUP, then pass the signal on to the children.
 
-        reload    returns the names of those that are to be started again instead
+        reload    returns the names of children that are to be restarted instead
         """
         self._on_hang_up = reload
 
@@ -168,7 +168,7 @@ class Children:
         self._tell()
 
     def _hang_up(self, begun_again: Sequence[str]) -> None:
-        """Tell every child to read its settings again, or end it so that it is started again."""
+        """Ask every child to read its settings again, or end it so that it is restarted."""
         for child in self._children:
             if child.process is not None:
                 is_ended = child.name in begun_again

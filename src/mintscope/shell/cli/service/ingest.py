@@ -23,7 +23,7 @@ app = typer.Typer()
 def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     """Read the chain and write the market; one process per installation."""
     loaded = configured(config)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is listened to
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until its handler is set
     with living("ingest", loaded) as life, CommandHistory(tells_json=life.tells_json) as history:
         reread = lambda: load(config).config  # noqa: E731 - of one line
         life.note_signal(
@@ -32,10 +32,10 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
 
 
 class CommandHistory:
-    """A progress bar on a terminal, a line now and then elsewhere; silent once caught up.
+    """A progress bar on a terminal, or else a line now and then; silent once caught up.
 
     Call it with (done, all).  All may grow while the chain goes on, and done is below
-    zero where a source goes back for what died.
+    zero if a source goes back to replace orphaned blocks.
 
     tells_json   the lines are those of the log
     """

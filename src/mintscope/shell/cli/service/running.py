@@ -1,4 +1,4 @@
-"""What every process that runs does alike: how it logs, what it says when it begins and ends."""
+"""Common parts of every process: its log, and the lines that it logs as it starts and stops."""
 
 import signal
 import sys
@@ -22,7 +22,7 @@ from mintscope.shell.wiring.processes.build import commit
 from mintscope.shell.wiring.processes.log_lines import configure_logging
 
 EXIT_FAILED: Final = 1
-EXIT_OPERATOR: Final = 3  # starting it again is of no use until an operator has decided
+EXIT_OPERATOR: Final = 3  # a restart does not help until an operator has decided
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class ChildEnded(Exception):
 
 
 def logs_json(log_config: LogConfig) -> bool:
-    """Return whether lines are JSON: by default where no person looks on."""
+    """Return whether lines are JSON: by default if stderr is no terminal."""
     if log_config.format == "auto":
         return not sys.stderr.isatty()
     return log_config.format == "json"
@@ -54,7 +54,7 @@ def logs_json(log_config: LogConfig) -> bool:
 class Life:
     """One run of a process.
 
-    reason   why it ends by itself, or the name of the signal that it was sent
+    reason   why it ends by itself, or the name of the signal that ended it
     """
 
     tells_json: bool
@@ -62,12 +62,12 @@ class Life:
     reason: str = "its work is done"
 
     def note_signal(self, number: int | None) -> None:
-        """Note the signal that ends it, if one does."""
+        """Note the signal that ends the process, if one does."""
         if number is not None:
             self.reason = signal.Signals(number).name
 
     def stops(self, exit_code: int, reason: str | None = None) -> None:
-        """Log that it stops, and why."""
+        """Log that the process stops, with the reason."""
         ran_s = round(time.monotonic() - self.began_s, 1)
         tell = log.info if exit_code == 0 else log.error
         tell("stops", reason=reason or self.reason, exit_code=exit_code, ran_s=ran_s)
@@ -75,9 +75,9 @@ class Life:
 
 @contextmanager
 def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iterator[Life]:
-    """Log that *process* starts, with what differs from the defaults, and that it stops, with why.
+    """Log that *process* starts, with its settings, and that it stops, with the reason.
 
-    Each line names it.  It ends as `ending_in_words` lets it.
+    Each line names it.  Errors end it as in `ending_in_words`.
     """
     is_json = logs_json(loaded.config.log)
     configure_logging(loaded.config.log.level, json_lines=is_json)
@@ -104,7 +104,7 @@ def changed_settings(loaded: Loaded) -> dict[str, str]:
 def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> Iterator[None]:
     """End the command with one message, and with EXIT_OPERATOR if an operator must decide.
 
-    in_use    what it ends with instead if another process has its role
+    in_use    the exit code if another process has its role
     life      logs the message instead, if its lines are JSON
     """
     try:

@@ -17,7 +17,7 @@ from mintscope.shell.wiring.processes.listening import bind
 from mintscope.shell.wiring.processes.log_lines import set_level
 from mintscope.shell.wiring.processes.reloading import Apply, Reloading, Reread
 
-# Certificates and tokens of its stream: it begins again with them in a moment.
+# Credentials of its stream: the process restarts with new ones within a moment.
 OF_INGEST_ALONE: Final = "geyser."
 
 app = typer.Typer()
@@ -64,7 +64,7 @@ def serve(
 
 
 def _reloads(settings: Config, reread: Reread) -> Callable[[], Sequence[str]]:
-    """Return what a SIGHUP does here: it names the processes that are begun again for it."""
+    """Return the handler of SIGHUP, which returns the names of processes to restart."""
     keys = [each.key for _, _, group in settings_of_all() for each in group]
     applied: dict[str, Apply] = {
         key: lambda _: None for key in keys if key.startswith(OF_INGEST_ALONE)

@@ -1,1 +1,1 @@
-"""What an operator does with the stores: copies, backups, upgrades."""
+"""Commands for the stores: copies, backups, upgrades."""

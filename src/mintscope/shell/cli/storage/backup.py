@@ -1,4 +1,4 @@
-"""`mintscope backup`: copy the installation, in rotation, and see that a copy can be restored."""
+"""`mintscope backup`: copy the installation, in rotation, and verify that a copy restores."""
 
 import asyncio
 import re
@@ -12,7 +12,7 @@ from typing_extensions import override
 from mintscope.base.clock import SystemClock
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.output import AsJson, print_json, stop
-from mintscope.shell.cli.storage.copies import EXIT_NOT_DONE, PEPPER, in_words, telling
+from mintscope.shell.cli.storage.copies import EXIT_NOT_DONE, PEPPER, in_words, showing_progress
 from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.storage import backups, places
 
@@ -21,9 +21,9 @@ SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 
 
 class _TakesByDefault(TyperGroup):
-    """Runs `take` where no command is named: `mintscope backup FOLDER`.
+    """Runs `take` if no command is named: `mintscope backup FOLDER`.
 
-    Typed with Any where typer has types that it does not publish.
+    Typed with Any in place of types that typer does not publish.
     """
 
     @override
@@ -36,7 +36,7 @@ class _TakesByDefault(TyperGroup):
 app = typer.Typer()
 backup_commands = typer.Typer(
     cls=_TakesByDefault,
-    help="Copy the installation, which may be running; see that a copy can be restored.",
+    help="Copy the installation, which may be running; verify that a copy can be restored.",
 )
 app.add_typer(backup_commands, name="backup")
 
@@ -59,9 +59,9 @@ def take(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Copy the installation, which may be running, into a new folder: that is `mintscope backup`.
+    """Copy the installation, which may be running, into a new folder: `mintscope backup` alone.
 
-    With DIR, or `backup.to`, in rotation: `backup.kept_max` and `backup.keep_days` say what stays.
+    With DIR or `backup.to` backups rotate, by `backup.kept_max` and `backup.keep_days`.
     """
     loaded = configured(config).config
     into = root or loaded.backup.to
@@ -78,14 +78,15 @@ def take(
         raise typer.BadParameter(
             "expected FOLDER, --to DIR or the setting backup.to", param_hint="FOLDER"
         )
-    with in_words(), telling() as told:
+    with in_words(), showing_progress() as progress:
         if folder is not None:
-            places.back_up(loaded, folder, told)
+            places.back_up(loaded, folder, progress)
             backups.note(loaded, str(folder.resolve()), SystemClock().now())
-            made, removed = folder, []
+            made = folder
+            removed = []
         else:
             assert into is not None
-            made = backups.take(loaded, into, told, SystemClock().now())
+            made = backups.take(loaded, into, progress, SystemClock().now())
             settings = loaded.backup
             removed = [
                 str(each)
@@ -119,9 +120,9 @@ def verify(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Restore a backup into a scratch folder, audit it, and say what it holds; exit 1 if unsound.
+    """Restore a backup into a scratch folder, audit it, and show its contents; exit 1 if unsound.
 
-    Nothing of the installation is read but its settings, and nothing is changed.
+    Only the settings of the installation are read, and nothing is changed.
     """
     loaded = configured(config).config
     with in_words():

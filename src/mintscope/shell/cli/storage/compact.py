@@ -1,4 +1,4 @@
-"""`mintscope compact`: giving back what the files of SQLite do not need."""
+"""`mintscope compact`: return unused space of SQLite files to the disk."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ app = typer.Typer()
 
 @app.command()
 def compact(*, config: ConfigFile = None) -> None:
-    """Write the files of an installation that does not run anew, as small as they can be."""
+    """Rewrite the files of a stopped installation as small as they can be."""
     try:
         done = places.compact(configured(config).config)
     except (UnusableStore, OSError) as error:

@@ -1,4 +1,4 @@
-"""`mintscope copy`, `restore` and `migrate`: moving in, and moving on."""
+"""`mintscope copy`, `restore` and `migrate`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,13 +54,13 @@ def copy_all(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Copy an installation that does not run to another engine, and compare every row.
+    """Copy a stopped installation to another engine, and compare every row.
 
     A password in a PLACE can be seen by every user of the machine while the command runs; in a file
     it cannot.
     """
-    with in_words(), telling() as told:
-        sums = places.copy_installation(_place(source), _place(target), told)
+    with in_words(), showing_progress() as progress:
+        sums = places.copy_installation(_place(source), _place(target), progress)
     rows = [(name, each.rows, each.hash[:16]) for name, each in sums.items()]
     print_rows(("table", "rows", "hash"), rows, as_json=as_json)
     if as_json:
@@ -85,8 +85,8 @@ def restore(
     config: ConfigFile = None,
 ) -> None:
     """Copy a backup into an installation that is empty and does not run."""
-    with in_words(), telling() as told:
-        places.restore(configured(config).config, folder, told, secrets=secrets)
+    with in_words(), showing_progress() as progress:
+        places.restore(configured(config).config, folder, progress, secrets=secrets)
     typer.echo(NEWER)
 
 
@@ -133,18 +133,19 @@ def in_words() -> Iterator[None]:
 
 
 @contextmanager
-def telling() -> Iterator[places.Progress]:
-    """Show what is copied on a terminal; a line a table elsewhere."""
-    console, counts = Console(stderr=True), dict[str, int]()
+def showing_progress() -> Iterator[places.Progress]:
+    """Show the progress of a copy on a terminal, or else print a line for each table."""
+    console = Console(stderr=True)
+    counts = dict[str, int]()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     is_shown = console.is_terminal
     with Bar(*columns, console=console, transient=True, disable=not is_shown) as bar:
         task = bar.add_task("")
 
-        def tell(what: str, count: int) -> None:
+        def show(what: str, count: int) -> None:
             if what not in counts and not is_shown:
                 console.print(what)
             counts[what] = counts.get(what, 0) + count
             bar.update(task, description=f"{what}: {counts[what]}")
 
-        yield tell
+        yield show

@@ -1,4 +1,4 @@
-"""`mintscope upgrade`: what an upgrade of the store would do; and the upgrade."""
+"""`mintscope upgrade`: upgrade the store, or show what the upgrade would do."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,11 +44,12 @@ def upgrade(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Upgrade the store to this version, or say what that takes.
+    """Upgrade the store to this version, or show what the upgrade takes.
 
-    With --check a copy of the store is upgraded and timed, and the store is left as it is.
+    --check upgrades and times a copy of the store, and leaves the store as it is.
     """
-    settings, now = configured(config).config, SystemClock().now()
+    settings = configured(config).config
+    now = SystemClock().now()
     with in_words():
         if check:
             found = plan(settings, scratch)
@@ -127,7 +128,8 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
         total_s = sum(times.values())
         yield f"takes       {total_s:.1f} s, as measured on a copy of this data"
     if found.bytes_free is not None:
-        needed, free = found.bytes_needed / MB, found.bytes_free / MB
+        needed = found.bytes_needed / MB
+        free = found.bytes_free / MB
         yield f"disk        {needed:,.0f} MB more; {free:,.0f} MB are free"
     backup = found.backup
     if backup is None:

@@ -21,8 +21,8 @@ async def listing(
 ) -> AsyncIterator[tuple[ListParts, list[Check]]]:
     """Keep the list current during the block; clients reach this service at *origin*.
 
-    The first check fails until the list is there: before, no request should come to this process.
-    The second fails if the list is not brought up to date any more.
+    The first check fails until the list is loaded: this process should get no requests before.
+    The second fails if the list is no longer updated.
     """
     wait = NextFold(follower.folded, follower.finality, clock, refresh_s=config.refresh_s)
     keeper = ListKeeper(market.list_snapshots, clock)

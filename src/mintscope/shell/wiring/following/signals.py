@@ -67,7 +67,7 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     limits: Limits,
     clock: Clock,
 ) -> AsyncIterator[list[Check]]:
-    """Look at signals and send their webhooks during the block; yield the check of the former."""
+    """Evaluate signals and send their webhooks during the block; yield the check of signals."""
     if not config.enabled:
         yield []
         return

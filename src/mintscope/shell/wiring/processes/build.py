@@ -1,4 +1,4 @@
-"""Which build of mintscope this is: the commit, if that can be told."""
+"""The commit that this mintscope was built from, if it is known."""
 
 import re
 from functools import cache
@@ -14,9 +14,9 @@ SHOWN: Final = 12  # hexadecimal digits
 
 @cache
 def commit() -> str | None:
-    """Return the first 12 digits of the commit that was installed; None if nothing names it.
+    """Return the first 12 digits of the commit that was installed; None if it is not known.
 
-    A wheel holds it (hatch_build.py); pip writes it down for an installation from a repository (PEP
+    A wheel holds it (hatch_build.py); pip records it for an installation from a repository (PEP
     610); a checkout has it in .git.
     """
     found = _built_in() or _installed() or _checked_out(Path(__file__).resolve())
@@ -33,17 +33,17 @@ def _built_in() -> str | None:
 def _installed() -> str | None:
     try:
         text = metadata.distribution("mintscope").read_text("direct_url.json")
-        told = msgspec.json.decode(text or "{}")
-        return _commit(str(told.get("vcs_info", {}).get("commit_id", "")))
+        origin = msgspec.json.decode(text or "{}")
+        return _commit(str(origin.get("vcs_info", {}).get("commit_id", "")))
     except (metadata.PackageNotFoundError, msgspec.DecodeError, AttributeError):
         return None
 
 
 def _checked_out(file: Path) -> str | None:
-    """Return what the checkout that *file* lies in is at."""
+    """Return the commit of the checkout that *file* is in."""
     try:
         git = next(each / ".git" for each in file.parents if (each / ".git").exists())
-        if git.is_file():  # of a worktree: it names its own folder
+        if git.is_file():  # of a worktree: it names the folder of the worktree
             git = (git.parent / git.read_text().removeprefix("gitdir:").strip()).resolve()
         head = (git / "HEAD").read_text().strip()
         reference = head.removeprefix("ref:").strip()

@@ -17,7 +17,7 @@ Render: TypeAlias = Callable[[Any, str, Line], str | bytes]
 FOLDED_S: Final = 60.0
 FOLDED_LINES_MAX: Final = 200
 FOLDED_LEVELS: Final = frozenset({"warning", "error", "critical"})
-# Of no line its own: the same trouble has another value of these each time.
+# Ignored as lines are compared: each line of the same failure has other values of these.
 CHANGING: Final = frozenset({"timestamp", "exception", "exc_info", "slot", "seq", "at"})
 LAST_LINE: Final = "stops"
 
@@ -36,7 +36,7 @@ def _number(level: str) -> int:
 def _above_least(
     _logger: object, method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Drop what is below the level, which may change: loggers keep what they were made with."""
+    """Drop lines below the level, which may change: loggers keep the level they were made with."""
     if _number("error" if method == "exception" else method) < _least[0]:
         raise structlog.DropEvent
     return line
@@ -74,7 +74,7 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
 
 
 def announce(event: str, **fields: object) -> None:
-    """Log *event* whatever the level of the log is: who started this process waits for it."""
+    """Log *event* at any level of the log: the starter of this process waits for it."""
     processors = structlog.get_config()["processors"]
     logger = structlog.wrap_logger(
         _Logger(sys.stderr),
@@ -86,7 +86,7 @@ def announce(event: str, **fields: object) -> None:
 
 @dataclass(slots=True)
 class _Folded:
-    """A line that was logged, and how often since then it was left out."""
+    """A line that was logged, and the number of repeats left out since."""
 
     line: Line
     since_s: float
@@ -94,9 +94,9 @@ class _Folded:
 
 
 class Folding:
-    """Renders lines; one that repeats is logged once a minute, with the number of those left out.
+    """Renders lines; a repeated line is logged once a minute, with the number of those left out.
 
-    Warnings and errors repeat if all of their fields are the same but times, durations and slots.
+    Warnings and errors repeat if all of their fields but times, durations and slots are the same.
     """
 
     def __init__(self, render: Render, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -105,31 +105,31 @@ class Folding:
         self._folded: dict[tuple[object, ...], _Folded] = {}
 
     def __call__(self, logger: Any, method: str, line: Line) -> str:
-        """Return *line* after those that tell what was left out.  Raises DropEvent for none."""
+        """Return *line* after those of repeats that are due.  Raises DropEvent without any line."""
         now_s = self._monotonic_s()
-        told = self._told(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
+        lines = self._due(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
         if not self._is_left_out(line, now_s):
-            told.append(line)
-        if not told:
+            lines.append(line)
+        if not lines:
             raise structlog.DropEvent
-        rendered = [self._render(logger, method, each) for each in told]
+        rendered = [self._render(logger, method, each) for each in lines]
         return "\n".join(each if isinstance(each, str) else each.decode() for each in rendered)
 
-    def _told(self, now_s: float, *, until_s: float | None) -> list[Line]:
-        """Return a line for each that was left out within a minute that is over.
+    def _due(self, now_s: float, *, until_s: float | None) -> list[Line]:
+        """Return a line for each one with repeats left out in a minute that is over.
 
         until_s   the time at which every minute ends; None: each ends by itself
         """
         over_s = now_s - FOLDED_S if until_s is None else until_s
-        told: list[Line] = []
+        due: list[Line] = []
         for key in [key for key, each in self._folded.items() if each.since_s <= over_s]:
             folded = self._folded.pop(key)
             if folded.left_out:
-                told.append({**folded.line, "repeated": folded.left_out})
-        return told
+                due.append({**folded.line, "repeated": folded.left_out})
+        return due
 
     def _is_left_out(self, line: Line, now_s: float) -> bool:
-        """Say whether *line* repeats one of the last minute; note it."""
+        """Return whether *line* repeats one of the last minute, and note it."""
         if line.get("level") not in FOLDED_LEVELS:
             return False
         key = _key(line)
@@ -139,7 +139,7 @@ class Folding:
                 self._folded[key] = _Folded(dict(line), now_s)
             return False
         known.left_out += 1
-        # What is told at the end of the minute is the newest, without its trace.
+        # The newest line is logged at the end of the minute, without its traceback.
         known.line = {name: each for name, each in line.items() if name != "exception"}
         return True
 
@@ -153,11 +153,11 @@ def _key(line: Mapping[str, object]) -> tuple[object, ...]:
 
 
 class _OfLibraries(logging.Handler):
-    """Makes lines of this log of those that libraries write by `logging`."""
+    """Turns lines that libraries write by `logging` into lines of this log."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(Exception):  # a line that cannot be made is lost, and nothing else
+        with suppress(Exception):  # only the line that cannot be rendered is lost
             structlog.get_logger().log(
                 record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info
             )

@@ -1,4 +1,4 @@
-"""SIGHUP: what may change while a process runs is taken over, the rest is named."""
+"""SIGHUP: applies settings that may change while a process runs, and names the others."""
 
 import signal
 from asyncio import get_running_loop
@@ -23,11 +23,11 @@ def values_of(config: Config) -> dict[str, Any]:
 
 
 class Reloading:
-    """The settings that a process runs with, and how some of them change.
+    """The settings that a process runs with, some of which can change.
 
     reread    reads the configuration again.  Raises ConfigError
-    applied   what takes over a setting, by its key
-    ours      the keys that mean something to this process; others are of no concern to it
+    applied   the functions that apply a new setting, by its key
+    ours      returns whether this process uses a key; others are ignored
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class Reloading:
         self._ours = ours
 
     def again(self) -> Sequence[str]:
-        """Read the configuration again, take over what may change, and log what may not.
+        """Read the configuration again, apply settings that may change, and log the others.
 
-        Returns the keys of what was taken over.
+        Returns the keys of the settings that were applied.
 
-        What needs a restart is named each time until there was one.
+        Settings that need a restart are named each time until the restart.
         """
         try:
             config = self._reread()
         except ConfigError as error:
-            log.error("settings_not_reloaded", problems=error.problems)  # noqa: TRY400 - no bug
+            log.error("settings_not_reloaded", problems=error.problems)  # noqa: TRY400 - not a bug
             return ()
         found = values_of(config)
         changed = {key for key, value in found.items() if value != self._now[key]}
@@ -79,7 +79,7 @@ def reloading(
 ) -> Iterator[None]:
     """Read the settings again at each SIGHUP during the block, in the event loop.
 
-    reread   None: nothing is read again, and a SIGHUP means nothing
+    reread   None: a SIGHUP is ignored
     """
     loop = get_running_loop()
     on_signal = _nothing if reread is None else Reloading(config, reread, applied, ours=ours).again

@@ -1,4 +1,4 @@
-"""What the chain says of payments that support looks at; nothing is changed, here or there."""
+"""Look-ups on chain of payments that support searches for; nothing is changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +17,9 @@ from mintscope.shell.wiring.stores import Money, open_market
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAnswers:
-    """What the chain says.
+    """The answers of the node.
 
-    why_not    why it was not asked, "" if it was
+    why_not    why the node was not asked, "" if it was
     """
 
     seen: Mapping[Signature, Seen] = field(default_factory=dict)
@@ -29,9 +29,9 @@ class ChainAnswers:
 async def ask_chain(
     config: Config, money: Money, clock: Clock, signatures: Sequence[Signature], *, has_row: bool
 ) -> ChainAnswers:
-    """Return what the chain says of *signatures*, as many as one search finds.
+    """Return the sightings of *signatures* on chain, as many as one search finds.
 
-    has_row    they are payments of ours; else it is looked whether they are
+    has_row    they are payments of ours; else each is checked for that
     """
     if not signatures:
         return ChainAnswers()

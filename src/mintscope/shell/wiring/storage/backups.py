@@ -1,4 +1,4 @@
-"""Backups that are taken again and again: each whole or not there, the oldest ones removed."""
+"""Backups in rotation: each is complete or absent, and the oldest are removed."""
 
 import asyncio
 import re
@@ -42,11 +42,11 @@ SELECT (SELECT count(*) FROM credit_account), (SELECT count(*) FROM credit_entry
 
 
 class Verified(NamedTuple):
-    """What a backup holds, as its restored copy says.
+    """The contents of a backup, as read from its restored copy.
 
-    violations    contradictions of the books; none: they are sound
-    migrations    that the copy waited for, and ran
-    took_s        to restore and to audit
+    violations    contradictions of the books; empty if they are sound
+    migrations    that ran on the copy
+    took_s        seconds to restore and to audit
     """
 
     slot: int | None
@@ -66,9 +66,10 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
     stamp = datetime.fromtimestamp(now / 1_000, UTC).strftime(STAMP)
     secrets_to = config.backup.secrets_to
     with folder.held(root, "backup", may_be_open=True):
-        for left in root.glob(PARTIAL):  # of one that was cut off: it held this folder, too
+        for left in root.glob(PARTIAL):  # of an interrupted backup, which also held this folder
             shutil.rmtree(left)
-        target, draft = root / f"mintscope-{stamp}", root / f".mintscope-{stamp}.partial"
+        target = root / f"mintscope-{stamp}"
+        draft = root / f".mintscope-{stamp}.partial"
         if target.exists():
             raise CannotCopy(f"expected no {target}; there is one")
         back_up(config, draft, progress, has_secrets=secrets_to is None)
@@ -80,9 +81,9 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
 
 
 def note(config: Config, place: str, now: UnixMs) -> None:
-    """Note in the installation that a whole backup of it is at *place*.
+    """Note in the installation that a complete backup of it is at *place*.
 
-    Raises StoreUnavailable: the backup is whole all the same
+    Raises StoreUnavailable; the backup is still complete
     """
     try:
         with opened(config, "money") as money:
@@ -94,7 +95,7 @@ def note(config: Config, place: str, now: UnixMs) -> None:
 
 
 def rotate(root: Path, *, kept_max: int, keep_days: int) -> Sequence[Path]:
-    """Remove the backups in *root* that need not be kept; return them, the oldest first."""
+    """Remove the backups in *root* that need not be kept; return them, oldest first."""
     found = sorted(each for each in root.iterdir() if NAME.fullmatch(each.name) and each.is_dir())
     removed = [each for each in found if each not in kept(found, kept_max, keep_days)]
     for each in removed:
@@ -103,7 +104,7 @@ def rotate(root: Path, *, kept_max: int, keep_days: int) -> Sequence[Path]:
 
 
 def kept(found: Sequence[Path], kept_max: int, keep_days: int) -> set[Path]:
-    """Return which of *found*, in the order of their times, are kept: the newest, and one a day."""
+    """Return the backups of *found*, ordered by time, to keep: the newest, and one a day."""
     newest_of_day = {each.name[: len("mintscope-20261126")]: each for each in found}
     days = sorted(newest_of_day)[-keep_days:] if keep_days else []
     return {*found[-kept_max:], *(newest_of_day[day] for day in days)}
@@ -119,7 +120,7 @@ def newest(config: Config) -> TakenBackup | None:
 
 
 def safe_since(config: Config) -> UnixMs | None:
-    """Return when the newest backup was taken; without any, when the installation began."""
+    """Return the time of the newest backup; without any, that of the first start."""
     with opened(config, "money") as money:
         return provenance.safe_since(money)
 
@@ -127,7 +128,7 @@ def safe_since(config: Config) -> UnixMs | None:
 async def verify(config: Config, source: Path, scratch: Path | None, clock: Clock) -> Verified:
     """Restore the backup *source* into a scratch folder, audit all of it, and remove it again.
 
-    scratch   where the folder is made, None: in the system's folder for temporary files
+    scratch   the parent of the folder, None: the system's folder for temporary files
     Raises    CannotCopy, UnusableStore if it cannot be restored, UnusablePepper
     """
     began_s = time.monotonic()
@@ -172,7 +173,7 @@ def _expect_pepper(config: Config) -> None:
 
 
 async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Violation]:
-    """Walk through all books to their end; return what contradicts itself."""
+    """Walk through all books to their end; return the violations."""
     found: list[Violation] = []
     part = await books.prove(now=clock.now(), begins=begins)
     found += part.violations
@@ -183,9 +184,9 @@ async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Vi
 
 
 async def watch(config: Config, clock: Clock) -> None:
-    """Show how old the newest backup is, and look for a newer one each minute; has no end."""
+    """Show the age of the newest backup, and look for a newer one each minute; never returns."""
     while True:
-        with suppress(UnusableStore, DatabaseError):  # others say so
+        with suppress(UnusableStore, DatabaseError):  # other checks report it
             since = await asyncio.to_thread(safe_since, config)
             if since is not None:
                 BACKUP_AGE_S.measure(partial(_age_s, clock, since))

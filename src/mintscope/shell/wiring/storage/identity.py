@@ -24,9 +24,9 @@ def expect_own_stores(
 ) -> str:
     """Return the name of the installation; give it one at its first start.
 
-    is_new        a store that was emptied, or is another installation's, is meant
-    writes        note which build this is, as those do that serve or ingest
-    uses_pepper   credentials are looked up: the pepper that they were hashed with must be there
+    is_new        an emptied store, or that of another installation, is meant
+    writes        note this build, as processes that serve or ingest do
+    uses_pepper   credentials are looked up: the pepper that they were hashed with must exist
     Raises        UnusableStore, StoreUnavailable
     """
     beside = Beside(

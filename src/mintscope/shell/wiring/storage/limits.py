@@ -18,7 +18,7 @@ LIMITS_ASKED_S_MAX: Final = 5.0
 
 @asynccontextmanager
 async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
-    """Open what counts requests: the PostgreSQL of `store`, else the memory of this process.
+    """Open the counters of requests: the PostgreSQL of `store`, else the memory of this process.
 
     Raises UnusableStore if its package is not installed, StoreUnavailable if it does not answer.
     """

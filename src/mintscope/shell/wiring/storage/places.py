@@ -39,7 +39,7 @@ def named(place: str) -> str:
 
 
 def has_password(place: str) -> bool:
-    """Say whether *place* holds a password."""
+    """Return whether *place* holds a password."""
     return not place.startswith(SQLITE) and urlsplit(place).password is not None
 
 
@@ -75,7 +75,7 @@ def restore(
 ) -> None:
     """Copy the folder *source* into the installation, which must be empty, while nothing runs.
 
-    secrets   the folder of pepper and roots, if they are apart
+    secrets   the folder of pepper and roots, if they are kept apart
     """
     if config.store is None:
         with expecting_no_service(f"{SQLITE}{config.data_dir}"):
@@ -88,7 +88,7 @@ def restore(
 
 
 def compact(config: Config) -> Sequence[tuple[str, int, int]]:
-    """Write the files of the installation anew, while nothing runs; return names and bytes.
+    """Compact the files of the installation, while nothing runs; return names and bytes.
 
     Raises UnusableStore
     """

@@ -1,4 +1,4 @@
-"""What an upgrade of the store would do, how long it takes on this data, and what it needs."""
+"""The plan of an upgrade of the store: its migrations, its time on this data, its space."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -36,15 +36,15 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What an upgrade would do.
+    """The plan of an upgrade.
 
-    waiting        the migrations, in their order; none: the store is of this version
-    writers        builds that have written the store, the oldest first; none is known of a store
-                   from before builds were noted
-    backup         the newest that was noted
-    steps          each migration as it was measured; empty if *why_not* says why it was not
-    bytes_needed   on the disk of the store, at the most; 0 if it was not measured
-    bytes_free     there; None: it is not on this machine
+    waiting        the migrations, in their order; empty: the store is of this version
+    writers        builds that have written the store, oldest first; empty for a store that
+                   is older than these notes
+    backup         the newest one that was noted
+    steps          each migration as measured; empty if it was not, for the reason *why_not*
+    bytes_needed   on the disk of the store, at most; 0 if it was not measured
+    bytes_free     on that disk; None: it is not on this machine
     """
 
     waiting: Sequence[str]
@@ -57,10 +57,10 @@ class Plan(NamedTuple):
 
 
 def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) -> Plan:
-    """Return what an upgrade would do, and measure it on a copy; nothing of the store is changed.
+    """Return the plan of an upgrade, measured on a copy; the store itself is not changed.
 
-    measures  else the copy, and all that it tells, is left out
-    scratch   where the copy is made, None: in the folder of the store
+    measures  False: no copy is made, and nothing is measured
+    scratch   the folder of the copy, None: that of the store
     Raises    UnusableStore, StoreUnavailable
     """
     waiting = waiting_migrations(config)
@@ -73,7 +73,7 @@ def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) 
 
 
 def _rehearsed(config: Config, scratch: Path | None, found: Plan) -> Plan:
-    """Migrate a copy of each file that waits, and time it."""
+    """Migrate a copy of each file that has pending migrations, and time it."""
     names = [
         (kind, file) for kind, file in FILES.items() if waits_for(config.data_dir / file, kind)
     ]
@@ -97,7 +97,7 @@ def _rehearsed(config: Config, scratch: Path | None, found: Plan) -> Plan:
 
 
 def _rehearsed_there(config: Config, found: Plan) -> Plan:
-    """Run the migrations in a transaction that is undone, if no process of the service is there."""
+    """Run the migrations in a transaction and roll it back, if no process of the service runs."""
     with extra("postgres", "psycopg", "store"):
         from mintscope.edges.storage.postgres import migrating  # noqa: PLC0415 - an extra
     assert config.store is not None
@@ -113,10 +113,10 @@ def _rehearsed_there(config: Config, found: Plan) -> Plan:
 
 
 def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
-    """Return who has written the store, and its newest backup, as far as it can tell."""
+    """Return the builds that have written the store, and its newest backup, if they are noted."""
     with suppress(DatabaseError), _unmigrated(config) as money:
         return provenance.writers(money), provenance.newest_backup(money)
-    with suppress(DatabaseError), _unmigrated(config) as money:  # from before builds were noted
+    with suppress(DatabaseError), _unmigrated(config) as money:  # a store that notes no builds yet
         version = money.execute(VERSION["money"]).get
         return [] if version is None else [Writer(str(version), "", UnixMs(0))], None
     return (), None
@@ -124,7 +124,7 @@ def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
 
 @contextmanager
 def _unmigrated(config: Config) -> Iterator[Database]:
-    """Open the money as it is, for reading."""
+    """Open the money unmigrated, for reading."""
     if config.store is None:
         with closing(SqliteDatabase.as_it_is(config.data_dir / FILES["money"])) as file:
             yield file
@@ -141,6 +141,6 @@ def _free(folder: Path) -> int:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a file of SQLite with its log."""
+    """Return the bytes of a SQLite file with its write-ahead log."""
     both = (path, path.with_name(path.name + WAL))
     return sum(each.stat().st_size for each in both if each.exists())
