@@ -44,7 +44,7 @@ class Config(BaseSettings):
     store_file: values.File = None
     """The file that holds store instead."""
     replicas_max: int = Field(default=1, ge=1, le=1_000)
-    """How many api processes there may be. While the PostgreSQL of `store`, which counts limits, is
+    """The most api processes that run. While the PostgreSQL of `store`, which counts limits, is
     away, each admits the limit divided by this, and at least 1."""
     drain_s: float = Field(default=0.0, ge=0, le=60)
     """How long an api process that is told to stop says that it is not ready, before it stops

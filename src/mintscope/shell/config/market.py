@@ -32,7 +32,7 @@ class MarketConfig(Section):
     """Liquid staking tokens whose price in SOL prices what trades against them."""
     shard: Annotated[str, AfterValidator(_as_shard)] = "1/1"
     """The part of all tokens that this ingest writes, as NUMBER/COUNT: each part has a `store` of
-    its own, and needs track "all". What reads several parts is not in `mintscope api` yet: see
+    its own, and needs track "all". `mintscope api` cannot read several parts yet: see
     docs/scaling.md."""
     floor_swaps_per_day: values.Count = 100
     """With track "all": swaps that a token needs in a UTC day."""

@@ -145,8 +145,8 @@ class CreditsConfig(Section):
     roots_file: values.File = None
     """The file that holds roots instead, one a line; one in data_dir is found without it."""
     spends_kept_months: int = Field(default=13, ge=0, le=1_200)
-    """Months for which each spend of a closed month is kept; 0: for ever. What an account got, and
-    what it spent in each month, is always kept: operating.md#closed-months."""
+    """Months for which each spend of a closed month is kept; 0: for ever. The credits that an
+    account received and spent in each month are always kept: operating.md#closed-months."""
 
 
 class AccountsConfig(Section):
@@ -260,20 +260,20 @@ class MetricsConfig(Section):
 
 
 class WatchConfig(Section):
-    """What each process looks at by itself, beside its work: see docs/runbook.md."""
+    """Checks that each process runs by itself: see docs/runbook.md."""
 
     disk_free_bytes_min: int = Field(default=1024**3, ge=1)
-    """Room on the disk of data_dir; with less the check `disk` fails."""
+    """Free space on the disk of data_dir; with less the check `disk` fails."""
     memory_free_share_min: float = Field(default=0.05, ge=0, le=1)
-    """Part of the memory that is free, of the limit of this process's control group or of the
-    machine; with less the check `memory` fails."""
+    """Free share of the memory of this process's control group, or else of the machine; with less
+    the check `memory` fails."""
     backup_age_max_hours: int = Field(default=26, ge=0)
-    """Age of the newest backup that was noted, or of the installation while there is none; if it is
-    older, the check `backup` fails. 0: backups are not looked at."""
+    """Age of the newest noted backup, or of the installation without one, above which the check
+    `backup` fails. 0: backups are not checked."""
     wal_bytes_max: int = Field(default=256 * 1024**2, ge=1)
-    """Length of the write-ahead log of an SQLite file; if it is longer, the check `wal` fails."""
+    """Length of the write-ahead log of an SQLite file above which the check `wal` fails."""
     public_address: bool = True
-    """Ask `api.origin` every 20 s, as clients do, and read its certificate: the check `address`.
-    False if this machine cannot reach its own public address."""
+    """Send a request to `api.origin` every 20 s, as clients do, and read its certificate: the check
+    `address`. Set it to false if this machine cannot reach its own public address."""
     certificate_min_days: int = Field(default=14, ge=0, le=365)
-    """A certificate of `api.origin` that is good for fewer days fails the check `address`."""
+    """Days before the certificate of `api.origin` expires from which the check `address` fails."""
