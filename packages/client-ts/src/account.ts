@@ -40,7 +40,7 @@ const OF_SIGNAL = [
   "leastConfidence", "webhookUrl", "email", "isActive",
 ];
 
-/** What an API key does, and how an agent comes to one. All of it is free. */
+/** Calls of API keys and of signing up for one, all of them free. */
 export abstract class AccountCalls {
   abstract send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
 
@@ -49,18 +49,18 @@ export abstract class AccountCalls {
     return (await this.send(call)).data;
   }
 
-  /** Apply for an API key; `scopes`: what it shall do beside reading. */
+  /** Apply for an API key with `scopes` beside the read scopes. */
   async signUp(application: Signup): Promise<SignedUp> {
     known(application, OF_SIGNUP);
     return await this.data(open("public/beta-signup", application, true));
   }
 
-  /** Confirm the mailbox of an application with the code that was sent there. */
+  /** Confirm the mailbox of an application with the code sent to it. */
   async confirmEmail(email: string, applicationSecret: string, code: string): Promise<ConfirmedEmail> {
     return await this.data(open("auth/confirm-email", { email, applicationSecret, code }));
   }
 
-  /** How far an application is. */
+  /** The status of an application. */
   async applicationStatus(email: string, applicationSecret: string): Promise<ApplicationStanding> {
     return await this.data(open("auth/application-status", { email, applicationSecret }));
   }
@@ -70,17 +70,17 @@ export abstract class AccountCalls {
     return await this.data(open("auth/exchange-secret", { email, applicationSecret }, true));
   }
 
-  /** Whose the API key is, and what it allows. */
+  /** The owner and the scopes of the API key. */
   async me(): Promise<KeyOwner> {
     return await this.data(free("GET", "/v1/me"));
   }
 
-  /** Another key like this one, which ends after `overlap`. */
+  /** Rotate this key; the old one ends after `overlap`. */
   async rotateKey(overlap: Overlap = "1h"): Promise<RotatedKey> {
     return await this.data(free("POST", "/v1/me/key/rotate", { overlap }, true));
   }
 
-  /** End the key of this client at once. */
+  /** Revoke the key of this client at once. */
   async revokeKey(): Promise<RevokedKey> {
     return await this.data(free("DELETE", "/v1/me/key"));
   }
@@ -90,22 +90,22 @@ export abstract class AccountCalls {
     return await this.data(free("POST", "/v1/me/key/scopes", { scopes, motivation }));
   }
 
-  /** Credits of the account, and what each key spends of them. */
+  /** The credits of the account, and the spending of each key. */
   async account(): Promise<AccountHoldings> {
     return await this.data(free("GET", "/v1/account"));
   }
 
-  /** Lower what a key may spend in a calendar month. */
+  /** Lower the monthly cap of a key. */
   async capKey(keyId: number, monthCreditsMax: number): Promise<CappedKey> {
     return await this.data(free("PATCH", `/v1/account/keys/${keyId}`, { monthCreditsMax }));
   }
 
-  /** Move credits of a credit token into the account; all of them unless `credits` says how many. */
+  /** Move `credits` of a credit token into the account, by default all of them. */
   async deposit(creditToken: string, credits?: number): Promise<CreditDeposit> {
     return await this.data(free("POST", "/v1/account/credits/deposit", { creditToken, credits }, true));
   }
 
-  /** Move credits of the account to a new credit token; all unless `credits` says how many. */
+  /** Move `credits` of the account to a new credit token, by default all of them. */
   async withdraw(credits?: number): Promise<CreditWithdrawal> {
     return await this.data(free("POST", "/v1/account/credits/withdraw", { credits }, true));
   }
@@ -115,12 +115,12 @@ export abstract class AccountCalls {
     return await this.data(free("POST", "/v1/credits/rotate", undefined, true));
   }
 
-  /** The text by whose signature a wallet claims what its payment bought. */
+  /** The text that a wallet signs to claim the credits of its payment. */
   async claimChallenge(purchase: string, wallet: string): Promise<WalletChallenge> {
     return await this.data(free("POST", "/v1/credits/rotate/challenge", { purchase, wallet }));
   }
 
-  /** Move what a payment bought to a new credit token, by the wallet's signature in base58. */
+  /** Move the credits of a payment to a new credit token, by the wallet's signature in base58. */
   async claimCredits(
     purchase: string,
     wallet: string,
@@ -136,7 +136,7 @@ export abstract class AccountCalls {
     return await this.data(free("GET", "/v1/account/wallets"));
   }
 
-  /** The text by whose signature a wallet is linked. */
+  /** The text that a wallet signs to be linked. */
   async walletChallenge(wallet: string): Promise<WalletChallenge> {
     return await this.data(free("POST", "/v1/account/wallets/challenge", { wallet }));
   }
@@ -151,7 +151,7 @@ export abstract class AccountCalls {
     return await this.data(free("DELETE", `/v1/account/wallets/${segment(wallet)}`));
   }
 
-  /** Payments of the linked wallets, the newest first. */
+  /** Payments of the linked wallets, newest first. */
   payments(): PagedLines<PaymentsPage, WalletPayment> {
     return new PagedLines<PaymentsPage, WalletPayment>(
       (call) => this.send(call),
@@ -177,17 +177,17 @@ export abstract class AccountCalls {
     return await this.data(free("PATCH", `/v1/groups/${groupId}`, { name }));
   }
 
-  /** Delete a watchlist; return those that are left. */
+  /** Delete a watchlist; return the others. */
   async deleteWatchlist(groupId: number): Promise<WatchlistLines> {
     return await this.data(free("DELETE", `/v1/groups/${groupId}`));
   }
 
-  /** Put a mint on a watchlist. */
+  /** Add a mint to a watchlist. */
   async watch(groupId: number, mint: string): Promise<FilledWatchlist> {
     return await this.data(free("PUT", `/v1/groups/${groupId}/mints/${segment(mint)}`));
   }
 
-  /** Take a mint off a watchlist. */
+  /** Remove a mint from a watchlist. */
   async unwatch(groupId: number, mint: string): Promise<FilledWatchlist> {
     return await this.data(free("DELETE", `/v1/groups/${groupId}/mints/${segment(mint)}`));
   }
@@ -211,12 +211,12 @@ export abstract class AccountCalls {
     return await this.data(free("PATCH", `/v1/signals/${signalId}`, changes));
   }
 
-  /** Delete a signal; return those that are left. */
+  /** Delete a signal; return the others. */
   async deleteSignal(signalId: number): Promise<SignalRules> {
     return await this.data(free("DELETE", `/v1/signals/${signalId}`));
   }
 
-  /** What a signal has fired, the newest first. */
+  /** The firings of a signal, newest first. */
   signalEvents(signalId: number): PagedLines<SignalEventsPage, SignalEvent> {
     return new PagedLines<SignalEventsPage, SignalEvent>(
       (call) => this.send(call),
@@ -225,12 +225,12 @@ export abstract class AccountCalls {
     );
   }
 
-  /** Another webhook secret; for 24 hours both sign. */
+  /** Rotate the webhook secret; both secrets sign for 24 hours. */
   async renewSignalSecret(signalId: number): Promise<MadeSignal> {
     return await this.data(free("POST", `/v1/signals/${signalId}/secret`));
   }
 
-  /** Send a test of a signal. */
+  /** Send a test notification of a signal. */
   async testSignal(signalId: number): Promise<SignalEvent> {
     return await this.data(free("POST", `/v1/signals/${signalId}/test`));
   }

@@ -17,7 +17,7 @@ export interface Call<Data> {
   readonly creditsOf?: (data: Data) => number;
   /** It is paid for by a wallet, whatever credential there is. */
   readonly isPurchase?: boolean;
-  /** A lost answer is given again for its Idempotency-Key. */
+  /** A lost answer is returned again for its Idempotency-Key. */
   readonly takesKey?: boolean;
   /** False: the answer is the whole body, not `data` of it. */
   readonly isEnveloped?: boolean;

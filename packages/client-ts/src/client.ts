@@ -59,7 +59,7 @@ export class Client extends AccountCalls {
     return this.#transport.send(call, key);
   }
 
-  /** The same calls; each returns all that its answer says: status and headers beside the data. */
+  /** The same calls, each of which returns the whole answer: data, status and headers. */
   get withRawResponse(): RawResponses {
     const raw: object = Object.create(this, {
       data: { value: <Data>(call: Call<Data>) => this.send(call) },

@@ -34,9 +34,9 @@ export interface ClientOptions {
   budget?: CreditBudget;
   /** How long a call waits and tries again, in all, before it throws what went wrong. */
   patienceMs?: number;
-  /** How long one answer may take; one that a wallet pays for 90 s at least. */
+  /** The most time for one answer; at least 90 s if a wallet pays for it. */
   timeoutMs?: number;
-  /** How often a call is sent again; by default as often as the patience allows. */
+  /** The most retries of a call; by default as many as the patience allows. */
   retriesMax?: number;
   /** For tests and proxies. */
   fetch?: typeof fetch;
@@ -224,12 +224,12 @@ async function dataOf<Data>(call: Call<Data>, response: Response): Promise<Data>
   throw new UnreadableError(`${response.status}: expected an answer to ${call.path} as documented`);
 }
 
-/** Return the exception that tells what `response` refuses. */
+/** Return the exception of the refusal in `response`. */
 async function refusal(response: Response): Promise<RefusedError> {
   let error: { code?: unknown; message?: unknown } = {};
   try {
     const body = (await response.json()) as { error?: typeof error; messages?: { message?: unknown }[] };
-    // An exchange has its code in a header, its words in a list.
+    // An exchange has its code in a header, its messages in a list.
     error = body.error ?? { code: response.headers.get("X-Error-Code"), message: body.messages?.[0]?.message };
   } catch {
     // a proxy's page

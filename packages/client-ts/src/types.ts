@@ -60,7 +60,7 @@ type BodyOf<Operation> = Operation extends { requestBody?: infer Request }
     : never
   : never;
 
-/** What is sent: all but what is `Needed` may be left out. */
+/** The body of a request: all fields but those `Needed` are optional. */
 type Sent<Body, Needed extends PropertyKey> = Body extends unknown
   ? Pick<Body, Extract<keyof Body, Needed>> & Partial<Omit<Body, Needed>>
   : never;

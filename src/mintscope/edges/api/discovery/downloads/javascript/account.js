@@ -6,22 +6,22 @@ const OF_SIGNAL = [
     "name", "mint", "field", "kind", "level", "margin", "percent", "windowS", "candles",
     "leastConfidence", "webhookUrl", "email", "isActive",
 ];
-/** What an API key does, and how an agent comes to one. All of it is free. */
+/** Calls of API keys and of signing up for one, all of them free. */
 export class AccountCalls {
     /** Send a call; return the data of its answer. */
     async data(call) {
         return (await this.send(call)).data;
     }
-    /** Apply for an API key; `scopes`: what it shall do beside reading. */
+    /** Apply for an API key with `scopes` beside the read scopes. */
     async signUp(application) {
         known(application, OF_SIGNUP);
         return await this.data(open("public/beta-signup", application, true));
     }
-    /** Confirm the mailbox of an application with the code that was sent there. */
+    /** Confirm the mailbox of an application with the code sent to it. */
     async confirmEmail(email, applicationSecret, code) {
         return await this.data(open("auth/confirm-email", { email, applicationSecret, code }));
     }
-    /** How far an application is. */
+    /** The status of an application. */
     async applicationStatus(email, applicationSecret) {
         return await this.data(open("auth/application-status", { email, applicationSecret }));
     }
@@ -29,15 +29,15 @@ export class AccountCalls {
     async exchangeSecret(email, applicationSecret) {
         return await this.data(open("auth/exchange-secret", { email, applicationSecret }, true));
     }
-    /** Whose the API key is, and what it allows. */
+    /** The owner and the scopes of the API key. */
     async me() {
         return await this.data(free("GET", "/v1/me"));
     }
-    /** Another key like this one, which ends after `overlap`. */
+    /** Rotate this key; the old one ends after `overlap`. */
     async rotateKey(overlap = "1h") {
         return await this.data(free("POST", "/v1/me/key/rotate", { overlap }, true));
     }
-    /** End the key of this client at once. */
+    /** Revoke the key of this client at once. */
     async revokeKey() {
         return await this.data(free("DELETE", "/v1/me/key"));
     }
@@ -45,19 +45,19 @@ export class AccountCalls {
     async askForScopes(scopes, motivation = "") {
         return await this.data(free("POST", "/v1/me/key/scopes", { scopes, motivation }));
     }
-    /** Credits of the account, and what each key spends of them. */
+    /** The credits of the account, and the spending of each key. */
     async account() {
         return await this.data(free("GET", "/v1/account"));
     }
-    /** Lower what a key may spend in a calendar month. */
+    /** Lower the monthly cap of a key. */
     async capKey(keyId, monthCreditsMax) {
         return await this.data(free("PATCH", `/v1/account/keys/${keyId}`, { monthCreditsMax }));
     }
-    /** Move credits of a credit token into the account; all of them unless `credits` says how many. */
+    /** Move `credits` of a credit token into the account, by default all of them. */
     async deposit(creditToken, credits) {
         return await this.data(free("POST", "/v1/account/credits/deposit", { creditToken, credits }, true));
     }
-    /** Move credits of the account to a new credit token; all unless `credits` says how many. */
+    /** Move `credits` of the account to a new credit token, by default all of them. */
     async withdraw(credits) {
         return await this.data(free("POST", "/v1/account/credits/withdraw", { credits }, true));
     }
@@ -65,11 +65,11 @@ export class AccountCalls {
     async rotateCredits() {
         return await this.data(free("POST", "/v1/credits/rotate", undefined, true));
     }
-    /** The text by whose signature a wallet claims what its payment bought. */
+    /** The text that a wallet signs to claim the credits of its payment. */
     async claimChallenge(purchase, wallet) {
         return await this.data(free("POST", "/v1/credits/rotate/challenge", { purchase, wallet }));
     }
-    /** Move what a payment bought to a new credit token, by the wallet's signature in base58. */
+    /** Move the credits of a payment to a new credit token, by the wallet's signature in base58. */
     async claimCredits(purchase, wallet, challenge, signature) {
         const proof = { purchase, wallet, challenge, signature };
         return await this.data(free("POST", "/v1/credits/rotate", proof, true));
@@ -78,7 +78,7 @@ export class AccountCalls {
     async wallets() {
         return await this.data(free("GET", "/v1/account/wallets"));
     }
-    /** The text by whose signature a wallet is linked. */
+    /** The text that a wallet signs to be linked. */
     async walletChallenge(wallet) {
         return await this.data(free("POST", "/v1/account/wallets/challenge", { wallet }));
     }
@@ -90,7 +90,7 @@ export class AccountCalls {
     async unlinkWallet(wallet) {
         return await this.data(free("DELETE", `/v1/account/wallets/${segment(wallet)}`));
     }
-    /** Payments of the linked wallets, the newest first. */
+    /** Payments of the linked wallets, newest first. */
     payments() {
         return new PagedLines((call) => this.send(call), (cursor) => ({ ...free("GET", "/v1/account/payments"), query: { limit: PAGE_MAX, cursor } }), (page) => page.payments);
     }
@@ -107,15 +107,15 @@ export class AccountCalls {
     async renameWatchlist(groupId, name) {
         return await this.data(free("PATCH", `/v1/groups/${groupId}`, { name }));
     }
-    /** Delete a watchlist; return those that are left. */
+    /** Delete a watchlist; return the others. */
     async deleteWatchlist(groupId) {
         return await this.data(free("DELETE", `/v1/groups/${groupId}`));
     }
-    /** Put a mint on a watchlist. */
+    /** Add a mint to a watchlist. */
     async watch(groupId, mint) {
         return await this.data(free("PUT", `/v1/groups/${groupId}/mints/${segment(mint)}`));
     }
-    /** Take a mint off a watchlist. */
+    /** Remove a mint from a watchlist. */
     async unwatch(groupId, mint) {
         return await this.data(free("DELETE", `/v1/groups/${groupId}/mints/${segment(mint)}`));
     }
@@ -134,19 +134,19 @@ export class AccountCalls {
         known(changes, OF_SIGNAL);
         return await this.data(free("PATCH", `/v1/signals/${signalId}`, changes));
     }
-    /** Delete a signal; return those that are left. */
+    /** Delete a signal; return the others. */
     async deleteSignal(signalId) {
         return await this.data(free("DELETE", `/v1/signals/${signalId}`));
     }
-    /** What a signal has fired, the newest first. */
+    /** The firings of a signal, newest first. */
     signalEvents(signalId) {
         return new PagedLines((call) => this.send(call), (cursor) => ({ ...free("GET", `/v1/signals/${signalId}/events`), query: { limit: PAGE_MAX, cursor } }), (page) => page.events);
     }
-    /** Another webhook secret; for 24 hours both sign. */
+    /** Rotate the webhook secret; both secrets sign for 24 hours. */
     async renewSignalSecret(signalId) {
         return await this.data(free("POST", `/v1/signals/${signalId}/secret`));
     }
-    /** Send a test of a signal. */
+    /** Send a test notification of a signal. */
     async testSignal(signalId) {
         return await this.data(free("POST", `/v1/signals/${signalId}/test`));
     }

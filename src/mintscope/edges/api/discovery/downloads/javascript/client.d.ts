@@ -15,7 +15,7 @@ export declare class Client extends AccountCalls {
     get budget(): CreditBudget;
     /** Send any call; return all that its answer says. */
     send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
-    /** The same calls; each returns all that its answer says: status and headers beside the data. */
+    /** The same calls, each of which returns the whole answer: data, status and headers. */
     get withRawResponse(): RawResponses;
     /** Price, indicators and pressure of a mint: one credit. */
     token(mint: string, options?: ReportOptions): Promise<Report>;

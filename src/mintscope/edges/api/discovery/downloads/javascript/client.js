@@ -27,7 +27,7 @@ export class Client extends AccountCalls {
     send(call, key) {
         return this.#transport.send(call, key);
     }
-    /** The same calls; each returns all that its answer says: status and headers beside the data. */
+    /** The same calls, each of which returns the whole answer: data, status and headers. */
     get withRawResponse() {
         const raw = Object.create(this, {
             data: { value: (call) => this.send(call) },

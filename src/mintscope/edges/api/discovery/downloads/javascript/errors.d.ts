@@ -67,7 +67,7 @@ export declare class PaymentRequiredError extends UnpaidError {
 /** INSUFFICIENT_CREDITS: the credential is good and holds too few credits. */
 export declare class NoCreditsError extends UnpaidError {
 }
-/** KEY_CAP_REACHED: the API key has spent what its owner lets it spend in this month. */
+/** KEY_CAP_REACHED: the API key has reached its cap of this month. */
 export declare class KeyCapError extends UnpaidError {
 }
 /** PAYMENT_FAILED: the payment is refused, or failed on chain. */
@@ -115,5 +115,5 @@ export declare class PendingError extends ClientError {
     readonly key: string;
     constructor(key: string);
 }
-/** Return the exception that tells `refusal`: that of its code; of its status if the code is new. */
+/** Return the exception of `refusal`: that of its code; of its status if the code is new. */
 export declare function refused(refusal: Refusal): RefusedError;

@@ -64,7 +64,7 @@ export class PaymentRequiredError extends UnpaidError {
 /** INSUFFICIENT_CREDITS: the credential is good and holds too few credits. */
 export class NoCreditsError extends UnpaidError {
 }
-/** KEY_CAP_REACHED: the API key has spent what its owner lets it spend in this month. */
+/** KEY_CAP_REACHED: the API key has reached its cap of this month. */
 export class KeyCapError extends UnpaidError {
 }
 /** PAYMENT_FAILED: the payment is refused, or failed on chain. */
@@ -145,7 +145,7 @@ const BY_CODE = new Map([
     ["PAYMENT_PENDING", OutcomeUnknownError],
     ["PAYMENT_UNAVAILABLE", NoPaymentsError],
 ]);
-/** Return the exception that tells `refusal`: that of its code; of its status if the code is new. */
+/** Return the exception of `refusal`: that of its code; of its status if the code is new. */
 export function refused(refusal) {
     const group = ofStatus(refusal.status);
     const named = BY_CODE.get(refusal.code);

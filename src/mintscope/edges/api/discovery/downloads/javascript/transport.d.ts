@@ -11,9 +11,9 @@ export interface ClientOptions {
     budget?: CreditBudget;
     /** How long a call waits and tries again, in all, before it throws what went wrong. */
     patienceMs?: number;
-    /** How long one answer may take; one that a wallet pays for 90 s at least. */
+    /** The most time for one answer; at least 90 s if a wallet pays for it. */
     timeoutMs?: number;
-    /** How often a call is sent again; by default as often as the patience allows. */
+    /** The most retries of a call; by default as many as the patience allows. */
     retriesMax?: number;
     /** For tests and proxies. */
     fetch?: typeof fetch;

@@ -191,12 +191,12 @@ async function dataOf(call, response) {
     }
     throw new UnreadableError(`${response.status}: expected an answer to ${call.path} as documented`);
 }
-/** Return the exception that tells what `response` refuses. */
+/** Return the exception of the refusal in `response`. */
 async function refusal(response) {
     let error = {};
     try {
         const body = (await response.json());
-        // An exchange has its code in a header, its words in a list.
+        // An exchange has its code in a header, its messages in a list.
         error = body.error ?? { code: response.headers.get("X-Error-Code"), message: body.messages?.[0]?.message };
     }
     catch {

@@ -58,7 +58,7 @@ type BodyOf<Operation> = Operation extends {
         "application/json": infer Sent;
     };
 } ? Sent : never : never;
-/** What is sent: all but what is `Needed` may be left out. */
+/** The body of a request: all fields but those `Needed` are optional. */
 type Sent<Body, Needed extends PropertyKey> = Body extends unknown ? Pick<Body, Extract<keyof Body, Needed>> & Partial<Omit<Body, Needed>> : never;
 export type Signup = Sent<BodyOf<paths["/api/public/beta-signup"]["post"]>, "email" | "userType" | "motivation">;
 export type SignedUp = BareOf<paths["/api/public/beta-signup"]["post"]>;
