@@ -1,4 +1,4 @@
-"""Writes into the wheel of the server which commit it was built from."""
+"""Writes the commit that the wheel of the server is built from into the wheel."""
 
 import os
 import subprocess
@@ -10,15 +10,15 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CommitHook(BuildHookInterface[Any]):
-    """Adds mintscope/shell/wiring/processes/commit.txt, if the commit can be told.
+    """Adds mintscope/shell/wiring/processes/commit.txt, if the commit is known.
 
-    SOURCE_COMMIT names it where there is no repository, as in the build of an image.
+    SOURCE_COMMIT names it if there is no repository, as in the build of an image.
     """
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the file to a wheel that is no link to the sources."""
+        """Add the file to a wheel, unless it is a link to the sources."""
         commit = os.environ.get("SOURCE_COMMIT") or self._head()
         if version != "standard" or commit is None:
             return

@@ -1,7 +1,7 @@
 """Whether the time of an answer tells strangers who has applied: the exchange, class by class.
 
 A whole api process on the loopback address, without a network that would hide much more; one
-connection that asks in an order drawn at random.  Two classes are told apart where the test of
+connection that asks in an order drawn at random.  Two classes are distinguished if the test of
 Kolmogorov and Smirnov says that their times do not come from one distribution.
 """
 
@@ -148,8 +148,8 @@ def api_in(folder: Path) -> Iterator[tuple[str, int]]:
     ) as process:
         try:
             assert process.stderr is not None
-            told = map(msgspec.json.decode, process.stderr)
-            line = next(each for each in told if each["event"] == "serving")
+            logged = map(msgspec.json.decode, process.stderr)
+            line = next(each for each in logged if each["event"] == "serving")
             address = urlsplit(line["address"])
             assert address.hostname is not None
             assert address.port is not None

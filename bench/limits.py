@@ -1,7 +1,7 @@
 """Rate limits: an exact moving window in memory and in PostgreSQL, for 64 clients.
 
-Ours asks a store once for all that is asked in a turn of the event loop; beside it one call for
-each request, over 64 connections.  The server comes from a wheel, and runs on this machine.
+Ours asks a store once for all requests of a turn of the event loop; the comparison makes one call
+for each request, over 64 connections.  The server comes from a wheel, and runs on this machine.
 """
 
 import time

@@ -148,12 +148,12 @@ def _serving(
     with subprocess.Popen(words, env=settings, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            told = ""
-            while len(ports := re.findall(r'"address": "http://[^"]+:(\d+)"', told)) < workers:
+            logged = ""
+            while len(ports := re.findall(r'"address": "http://[^"]+:(\d+)"', logged)) < workers:
                 line = process.stderr.readline()
                 if not line:
-                    raise RuntimeError(f"serve did not start: {told}")
-                told += line
+                    raise RuntimeError(f"serve did not start: {logged}")
+                logged += line
             yield process, int(ports[0])
         finally:
             process.terminate()

@@ -1,9 +1,9 @@
 """From nothing to the first RSI, by nothing but /skill.md: `python -m prove.first_rsi`.
 
 A service on a chain of its own is started.  Each way of the page that takes a credit token is then
-walked in a folder of its own: what the page says to install is installed, its program is run as it
-stands, and the RSI that it prints is read.  A way takes WAY_S_MAX at most, installation included.
-Our clients come from the service itself, as the page says; what they need, from the registries.
+tried in a folder of its own: its packages are installed, its program runs as it is written, and
+the RSI that it prints is read.  A way takes at most WAY_S_MAX, installation included.  Our clients
+come from the service itself, as the page says; their dependencies come from the registries.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""Whether anything grows worse than the store: the same steps at three ages, on both engines."""
+"""A benchmark of growth: the same steps on stores of three ages, on both engines."""

@@ -1,12 +1,12 @@
-"""`make age`: what years of rows cost, at three ages, on both engines.
+"""`make age`: the cost of years of rows, at three ages, on both engines.
 
 `python -m bench.age [--scale 0.01] [--in FOLDER] [--engine NAME]`: scale 1 is 1 million
 mints seen, 100,000 followed, 105 million candles and 100 million entries: 20 GB on SQLite, 40 GB
 on PostgreSQL.  The ages are 1/16, 1/4 and all of that.
 
-A store is made as an older version had it, upgraded, followed by a real ingest on a chain that
-trades, and asked by commands, audits and HTTP.  Exit code 1 if a step grows worse than its store, a
-step is over its timeout, or a start is over 5 s.
+A store is created by an older version, upgraded, used by a real ingest on a chain that trades, and
+read by commands, audits and HTTP.  Exit code 1 if a step grows faster than its store, exceeds its
+timeout, or if a start takes over 5 s.
 """
 
 import argparse
@@ -45,13 +45,13 @@ FULL: Final = Age(1_000_000, 100_000, 105_000_000, 100_000_000)
 SHARES: Final = (1 / 16, 1 / 4, 1.0)
 SCALE: Final = 0.01
 READY_S: Final = 5.0
-FRESH_S: Final = 10.0  # how old the newest block is of an ingest that follows
-PART_S: Final = 5.0  # what a statement may take on PostgreSQL
+FRESH_S: Final = 10.0  # age of the newest block of an ingest that follows
+PART_S: Final = 5.0  # timeout of a statement on PostgreSQL
 ANSWER_S: Final = 1.0
-FOLLOWED_S_MAX: Final = 300.0  # the first time: all that the chain has
+FOLLOWED_S_MAX: Final = 300.0  # the first time, through the whole chain
 STEP_S_MAX: Final = 7_200.0
 PAUSE_S: Final = 0.05
-GROWS: Final = 1.5  # times as much as the store: what else the machine does
+GROWS: Final = 1.5  # times as much as the store, for other load of the machine
 NOISE_S: Final = 0.5
 COMMANDS: Final = {
     "doctor": ("doctor",),
@@ -63,7 +63,7 @@ HEAD: Final = f"{'engine':11} {'step':18} {'age':>5} {'wall s':>9} {'CPU s':>9} 
 
 
 class Measured(NamedTuple):
-    """What a step took at an age: *share* of the largest."""
+    """The cost of a step at an age, which is *share* of the largest."""
 
     engine: str
     step: str
@@ -72,7 +72,7 @@ class Measured(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What a step may take: as it is noted, or in all."""
+    """The limit of a step: of the noted figure, or of the whole step."""
 
     most_s: float
     is_noted: bool = False
@@ -98,7 +98,7 @@ def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
 
 
 def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
-    """Return status and body of what the api answers; 0 if it does not."""
+    """Return status and body of an answer of the api; status 0 without one."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
@@ -126,7 +126,7 @@ def followed(place: Place, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def traded() -> Traded:
-    """Return the state of a mint that trades, of a store of its own."""
+    """Return the state of a mint that trades, made in a store of its own."""
     with TemporaryDirectory() as folder, python_running("bench.market") as chain_port:
         place = SqlitePlace(Path(folder))
         api_port = free_port()
@@ -143,7 +143,7 @@ def traded() -> Traded:
 
 
 def aged(sample: Traded, age: Age) -> Traded:
-    """Return *sample* with as many minutes as each mint of *age* has, and no wider candles."""
+    """Return *sample* with the minutes of each mint of *age*, and no wider candles."""
     state = read_state(sample.state)
     state["frames"]["count"] = 0
     state["frames"]["count"][0, 0] = age.candles_each
@@ -153,7 +153,7 @@ def aged(sample: Traded, age: Age) -> Traded:
 def settings_of(
     place: Place, chain_port: int, api_port: int, start: str = "latest"
 ) -> dict[str, str]:
-    """Return what the processes of *place* are started with; *start*: where a new log begins."""
+    """Return the settings of the processes of *place*; *start*: the first slot of a new log."""
     return {
         **place.settings,
         "MINTSCOPE_CHAIN__RPC_URL": f"http://127.0.0.1:{chain_port}",
@@ -172,7 +172,7 @@ class Scene:
         self._port = api_port
 
     def steps(self) -> Iterator[tuple[str, Cost]]:
-        """Yield what each step took, in the order in which an operator meets them."""
+        """Yield the cost of each step, in the order in which an operator meets them."""
         yield "upgrade", self._command("migrate")
         for step in ("audit", "audit of the day"):
             yield step, self._step("audit")
@@ -188,7 +188,8 @@ class Scene:
                 yield "backup", self._command("backup", f"{within}/backup")
 
     def _served(self, token: str) -> Iterator[tuple[str, Cost]]:
-        before, begun_s = self._place.asked(NEWEST), time.monotonic()
+        before = self._place.asked(NEWEST)
+        begun_s = time.monotonic()
         with running(self._settings, "ingest") as ingest:
             until(lambda: self._place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)
             yield "start ingest", cost_so_far(ingest, begun_s)
@@ -210,17 +211,22 @@ class Scene:
         return Cost(took_s, 0, 0, f"{len(json.loads(body)['data'])} fields")
 
     def _midnight(self) -> Cost:
-        """Let a day begin: all mints that are not followed are forgotten, and blocks go on."""
+        """Begin a new day, at which all mints that are not followed are forgotten; blocks go on."""
         for statement in NEW_DAY:
             self._place.asked(statement)
         left = LEFT.format(count=self._age.seen)
-        slot, begun_s, longest_s = self._place.asked(NEWEST), time.monotonic(), 0.0
+        slot = self._place.asked(NEWEST)
+        begun_s = time.monotonic()
+        longest_s = 0.0
         moved_s = begun_s
         with running(self._settings, "ingest") as ingest:
             while self._place.asked(left):
-                newest, now_s = self._place.asked(NEWEST), time.monotonic()
+                newest = self._place.asked(NEWEST)
+                now_s = time.monotonic()
                 if newest > slot:
-                    longest_s, slot, moved_s = max(longest_s, now_s - moved_s), newest, now_s
+                    longest_s = max(longest_s, now_s - moved_s)
+                    slot = newest
+                    moved_s = now_s
                 if now_s - begun_s > STEP_S_MAX:
                     raise TooSlow(f"midnight: not within {STEP_S_MAX:.0f} s")
                 time.sleep(PAUSE_S)
@@ -247,7 +253,7 @@ class Scene:
 def measure(
     engine: str, age: Age, share: float, sample: Traded, within: Path | None
 ) -> Iterator[Measured]:
-    """Yield what each step takes at *age*."""
+    """Yield the cost of each step at *age*."""
     with ExitStack() as stack:
         chain_port = stack.enter_context(python_running("bench.market"))
         place = stack.enter_context(PLACES[engine](within))

@@ -1,4 +1,4 @@
-"""What a process costs: time by the clock, processor time, memory."""
+"""The cost of a process: elapsed time, processor time, memory."""
 
 import os
 import subprocess
@@ -28,11 +28,11 @@ class TooSlow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a step took.
+    """The cost of a step.
 
     cpu_s     of its own processes, and of the server of the database
-    peak_mb   the most its process had in memory
-    note      what else was seen
+    peak_mb   the peak memory of its process
+    note      other observations
     """
 
     wall_s: float
@@ -42,7 +42,7 @@ class Cost:
 
 
 def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cost, str]:
-    """Run Python with *words* to its end; return its cost, and what it printed.
+    """Run Python with *words* to its end; return its cost, and its output.
 
     Raises TooSlow; RuntimeError if it fails
     """
@@ -100,7 +100,7 @@ def running(settings: Mapping[str, str], name: str) -> Iterator["subprocess.Pope
 
 
 def cost_so_far(process: "subprocess.Popen[bytes]", begun_s: float, note: str = "") -> Cost:
-    """Return what a running process has cost."""
+    """Return the cost of a running process so far."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     peak_kb = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
     return Cost(time.monotonic() - begun_s, cpu_s(process.pid), int(peak_kb) / 1_000, note)

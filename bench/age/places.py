@@ -1,4 +1,4 @@
-"""Where a store is: made as an older version had it, and filled, on each engine."""
+"""The place of a store on each engine: created by an older version, and filled."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -52,19 +52,19 @@ class Place(Protocol):
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What its processes are started with."""
+        """The settings of its processes."""
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Make it as the older version had it, as old as *age*."""
+        """Create it as the older version does, at *age*."""
 
     def asked(self, statement: str) -> Any:
-        """Return the one value that a statement of the market returns; or change it."""
+        """Return the single value of a statement of the market; or run a change."""
 
     def disk_mb(self) -> float:
-        """Return how large it is."""
+        """Return its size in bytes."""
 
     def server_cpu_s(self) -> float:
-        """Return what its server has had of processors so far; 0 without one."""
+        """Return the processor time of its server so far; 0 without a server."""
 
 
 def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int | None, int]]:
@@ -100,7 +100,7 @@ class SqlitePlace:
         return disk_bytes(str(self._folder)) / 1e6
 
     def server_cpu_s(self) -> float:
-        """Return 0: there is none."""
+        """Return 0: there is no server."""
         return 0.0
 
     def _older(self, kind: str, name: str) -> apsw.Connection:
@@ -181,7 +181,8 @@ class PostgresPlace:
                 " VALUES (%s, sha256('first'), '00000001', '', 0, %s)",
                 (number, balance),
             )
-            digest, hint = "sha256(n::text::bytea)", "lpad(to_hex(n + 2), 8, '0')"
+            digest = "sha256(n::text::bytea)"
+            hint = "lpad(to_hex(n + 2), 8, '0')"
             db.execute(filling.accounts(age, _generated(0, age.accounts), digest, hint).encode())
             for begin, end in filling.parts(age.entries):
                 db.execute(filling.entries(age, _generated(begin, end), now_ms).encode())
@@ -209,7 +210,7 @@ class PostgresPlace:
         return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
 
     def server_cpu_s(self) -> float:
-        """Return what all processes of the server have had, those that ended as well."""
+        """Return the processor time of all processes of the server, with those that ended."""
         total = 0.0
         for pid in self._server.pids():
             try:

@@ -1,4 +1,4 @@
-"""What is measured in a process of its own: `python -m bench.age.steps audit|statement`."""
+"""Steps that run in a process of their own: `python -m bench.age.steps audit|statement`."""
 
 import asyncio
 import sys
@@ -16,20 +16,25 @@ FIRST: Final = CreditAccount(1)  # the one with half of all entries
 
 async def audit(money: Money) -> None:
     """Walk through all books once, and print the longest part."""
-    clock, longest_s, count = SystemClock(), 0.0, 0
-    is_finished, begins = False, True
+    clock = SystemClock()
+    longest_s = 0.0
+    count = 0
+    is_finished = False
+    begins = True
     while not is_finished:
         begun_s = time.monotonic()
         part = await money.audit_books.prove(now=clock.now(), begins=begins)
         if part.violations:
             raise RuntimeError(f"expected sound books; {part.violations[:3]}")
-        is_finished, begins, count = part.is_finished, False, count + 1
+        is_finished = part.is_finished
+        begins = False
+        count += 1
         longest_s = max(longest_s, time.monotonic() - begun_s)
     print(f"{longest_s:.3f} s the longest of {count} parts")
 
 
 async def statement(money: Money) -> None:
-    """Read the statement of the account that has the most entries; print how long one takes."""
+    """Read the statement of the account with the most entries; print the time of one."""
     await money.ledger.statement(FIRST)
     begun_s = time.monotonic()
     found = await money.ledger.statement(FIRST)

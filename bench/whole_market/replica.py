@@ -1,8 +1,8 @@
-"""An api process as far as it follows a market in shards: `python -m bench.whole_market.replica`.
+"""The part of an api process that follows shards: `python -m bench.whole_market.replica`.
 
 Arguments are TIMES and the places of the shards, in order.  It holds some mints of each in memory,
-and writes a line to the file TIMES for each slot of each shard: the shard, the slot, and when its
-reports were as of it.
+and writes a line to the file TIMES for each slot of each shard: the shard, the slot, and the time
+from which its reports were as of the slot.
 """
 
 import sys
@@ -30,7 +30,7 @@ READ_MINTS: Final = 2_000  # the most traded
 
 
 class Times(Observer):
-    """Notes each slot of shard *number* once all that was committed with it was applied."""
+    """Notes each slot of shard *number* once all of its events are applied."""
 
     def __init__(self, number: int, file: TextIO) -> None:
         self._number = number
@@ -67,7 +67,7 @@ async def follow(places: Sequence[str], file: TextIO) -> None:
         reports = ShardFollowers(followers)
         await reports.catch_up()
         for mint in Slots(MINTS).mints[:READ_MINTS]:
-            with suppress(InsufficientData):  # it is in memory all the same
+            with suppress(InsufficientData):  # it is in memory anyway
                 await reports.read(mint)
         expect_batches()
         print(READY, flush=True)

@@ -1,8 +1,8 @@
 """Twice the market in two shards: `python -m bench.whole_market.shards [MINUTES] [RATE]`.
 
 10,000 swaps a second over 100,000 mints.  Two writers each price all of them and log those of half
-of the mints, into two schemas of one PostgreSQL; a replica follows both.  Prints how late a slot is
-until both have committed it, and until the replica's reports are as of it in both.
+of the mints, into two schemas of one PostgreSQL; a replica follows both.  Prints the delay of a
+slot until both have committed it, and until the replica's reports are as of it in both.
 """
 
 import subprocess
@@ -49,7 +49,7 @@ def _expect_ready(process: "subprocess.Popen[str]") -> None:
 
 
 def measure(minutes: float, rate: int) -> Iterator[Figure]:
-    """Yield the figures of so many minutes."""
+    """Yield the figures of a number of minutes."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
     server = servers.PostgresServer(durable=True)
     try:
@@ -113,13 +113,13 @@ def _cpu_s(pids: Sequence[int]) -> float:
 
 
 def _slots_done(folder: Path, begin_s: float, end_s: float) -> int:
-    """Return how many slots the first shard committed in between."""
+    """Return the number of slots that the first shard committed in between."""
     rows = (folder / "1").read_text().splitlines()
     return sum(begin_s <= float(row.split()[2]) < end_s for row in rows)
 
 
 def _late(folder: Path, begin_s: float, end_s: float) -> Iterator[Figure]:
-    """Yield how late each slot was in the shard in which it was the latest."""
+    """Yield the delay of each slot in the shard in which it was the latest."""
     due: dict[tuple[int, int], float] = {}
     committed: dict[int, list[float]] = defaultdict(list)
     for number in range(1, SHARDS + 1):
@@ -140,7 +140,7 @@ def _late(folder: Path, begin_s: float, end_s: float) -> Iterator[Figure]:
             if len(times) == SHARDS and begin_s <= due[1, slot] < end_s
         )
         yield _figure(f"slots {what}", len(late), "slots")
-        if not late:  # none that was due meanwhile: the machine has no time for it
+        if not late:  # no slot was due meanwhile: the machine is overloaded
             continue
         for share, goal in ((50, ""), (99, f"<= {LATE_MS_MAX} ms")):
             value = late[min(len(late) * share // 100, len(late) - 1)]

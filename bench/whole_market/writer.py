@@ -1,9 +1,9 @@
-"""What ingest does behind the decoder, in a process of its own, by the clock.
+"""The part of ingest after the decoder, in a process of its own, by the clock.
 
 `python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS SLOT_S TIMES [SHARD] [RATE]`: makes a
 slot every SLOT_S, of RATE swaps a second, and writes a line to the file TIMES for each: its number,
-when it was due, and when it was committed.  With a SHARD, as `1/2`, it prices all swaps and logs
-those of its mints, as the ingest of a shard does.
+and the times at which it was due and committed.  With a SHARD, as `1/2`, it prices all swaps and
+logs those of its mints, as the ingest of a shard does.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def swaps_of_a_slot(slot_s: float, rate: int = SWAPS_A_SECOND) -> int:
     return round(rate * slot_s)
 
 
-async def write(  # noqa: PLR0913, PLR0917 - what the command line has
+async def write(  # noqa: PLR0913, PLR0917 - the arguments of the command line
     where: str, seconds: float, slot_s: float, times: TextIO, shard: Shard, rate: int
 ) -> None:
     """Write a slot every *slot_s* for so many seconds, or as soon as the one before is done."""

@@ -1,6 +1,6 @@
-"""Run each client in a folder of its own; print a table; return 1 if one did not do what it must.
+"""Run each client in a folder of its own; print a table; return 1 if one failed.
 
-What a client needs comes from its registry, so this needs a network; it is no part of `make test`.
+The packages of a client come from its registry, so this needs a network; `make test` leaves it out.
 """
 
 import json
@@ -26,7 +26,7 @@ SHOWN: Final = 70  # characters of what a client printed
 
 
 def main() -> int:
-    """Run all, or those whose names are given."""
+    """Run all clients, or those that are named."""
     chosen = [each for each in CLIENTS if not sys.argv[1:] or each.name in sys.argv[1:]]
     failed = 0
     with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def _run(client: OtherClient, folder: Path, service: DocumentedService, token: str) -> str:
-    """Return what *client* printed, errors included."""
+    """Return the output of *client*, errors included."""
     environment = dict(os.environ) | {  # noqa: TID251 - with it comes the registry of the machine
         "PATH": f"{TOOLS}:{os.environ.get('PATH', os.defpath)}",  # noqa: TID251 - as above
         "MINTSCOPE_CREDENTIAL": token,

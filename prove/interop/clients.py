@@ -1,4 +1,4 @@
-"""The clients: what to install, what to run, and what must come of it."""
+"""The clients: their packages, their programs, and their expected output."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -108,9 +108,9 @@ KIT: Final = "@solana/kit@5.5.1"
 class OtherClient:
     """A client of others.
 
-    packages   of npm; none: the program is one of Python, with what this checkout has installed
-    program    what is run with the address of the service and a mint
-    expects    what it must print, or a part of that
+    packages   of npm; empty: a Python program, with the packages of this checkout
+    program    runs with the address of the service and a mint
+    expects    the expected output, or a part of it
     """
 
     name: str

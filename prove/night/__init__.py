@@ -1,1 +1,1 @@
-"""What an operator is told at night: real faults under a running service, and who names them."""
+"""Reports to an operator at night: real faults under a running service, and the signs of each."""

@@ -1,4 +1,4 @@
-"""`make night`: each fault under a running service, and what an operator is told of it.
+"""`make night`: each fault under a running service, and the reports of it to an operator.
 
 Every row must be named within 60 s by at least two of: the log, an alert of a real Prometheus with
 the rules of deploy/, /v1/health and /status, and `mintscope doctor`.  The rules are evaluated as
@@ -17,7 +17,7 @@ from prove.night.signs import Observer, Signs
 
 GOAL_S: Final = 60.0
 GOAL_PLACES: Final = 2
-ALERT_S: Final = 150.0  # an alert may need longer than the goal: it is waited for
+ALERT_S: Final = 150.0  # wait for an alert, which may need longer than the goal
 HEALED_S: Final = 90.0
 KINDS: Final = ("sqlite", "postgres")
 
@@ -57,7 +57,7 @@ def _arguments() -> tuple[Sequence[Row], bool]:
 
 
 def _try(running: Installation, row: Row, waits_for_alerts: bool) -> bool:  # noqa: FBT001 - of main
-    """Break what *row* breaks, print what was told, heal it; return whether it met its goal."""
+    """Cause the fault of *row*, print its signs, end it; return whether it met its goal."""
     observer = Observer(running, row.naming)
     with row.breaks(running):
         observer.observe(GOAL_S, ALERT_S if waits_for_alerts else GOAL_S)
@@ -79,7 +79,7 @@ def _heal(running: Installation, row: Row) -> None:
         print(f"    NOT HEALED from {row.name!r}: {trouble}")
         raise
     print(f"    ready again after {took_s:.1f} s")
-    time.sleep(6.0)  # a look of the checks, and a scrape
+    time.sleep(6.0)  # a run of the checks, and a scrape
 
 
 def _told(signs: Signs) -> list[str]:

@@ -88,7 +88,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 @contextmanager
 def public_address(port: int, behind: int, pem: Path) -> Iterator[Proxy]:
     """Run the proxy on a thread of this process."""
-    proxy, ready = Proxy(port, behind, pem), threading.Event()
+    proxy = Proxy(port, behind, pem)
+    ready = threading.Event()
     loop = asyncio.new_event_loop()
     end = asyncio.Event()
     thread = threading.Thread(

@@ -30,19 +30,19 @@ SCRAPE_S: Final = 5
 GENESIS: Final = Genesis(0)
 CHAIN: Final = ("--mints", "3", "--history-days", "0.02")
 RULES: Final = ROOT / "deploy" / "prometheus" / "alerts.yaml"
-ROOM_MIB: Final = 300  # free above what the check of the disk wants
+ROOM_MIB: Final = 300  # free above the limit of the check of the disk
 
 
 class NotReady(Exception):
-    """The installation does not get ready; the message says what was seen."""
+    """The installation does not get ready; the message has the last observations."""
 
 
 @dataclass(kw_only=True)
 class Installation:
-    """What runs, and where it answers.
+    """The running processes, and their addresses.
 
     kind          sqlite or postgres
-    is_tls_known  what clients trust holds the certificate of the proxy
+    is_tls_known  clients trust the certificate of the proxy
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Installation:
 
     @property
     def log(self) -> Path:
-        """What serve and its children log."""
+        """The log of serve and its children."""
         return self.folder / "serve.log"
 
     def child(self, name: str) -> int:
@@ -79,7 +79,7 @@ class Installation:
         return httpx.get(f"{self.url}{path}", timeout=5)
 
     def failing(self) -> dict[str, str]:
-        """Return the checks of /v1/health that fail, with what they say; all, if it is silent."""
+        """Return the failing checks of /v1/health and their reasons; all, if it does not answer."""
         try:
             checks = self.get("/v1/health").json()["data"]["checks"]
         except (httpx.HTTPError, KeyError, ValueError):
@@ -120,8 +120,9 @@ class Installation:
         ]
 
     def wait_ready(self, patience_s: float = READY_S) -> float:
-        """Wait until /readyz is 200; return for how long.  Raises NotReady."""
-        start_s, said = time.monotonic(), ""
+        """Wait until /readyz is 200; return the seconds of the wait.  Raises NotReady."""
+        start_s = time.monotonic()
+        said = ""
         while time.monotonic() < start_s + patience_s:
             if self.serve.poll() is not None:
                 raise NotReady(f"serve ended with {self.serve.poll()}: {self.log_end()}")
@@ -238,7 +239,7 @@ def _certificates(pem: Path) -> str:
 
 @contextmanager
 def _prometheus(folder: Path, metrics: Mapping[str, int]) -> Iterator[str]:
-    """Run Prometheus with the rules of deploy/ as they are; yield where it answers."""
+    """Run Prometheus with the rules of deploy/ as they are; yield its address."""
     program = shutil.which("prometheus")
     if program is None:
         raise NotReady("expected prometheus on the path: apt-get install prometheus")

@@ -29,7 +29,7 @@ Fault = Callable[[Call, Ask], Reply]
 
 
 class FaultyNode:
-    """Answers as the node at *behind* does, but for *fault*; None: it has none."""
+    """Answers as the node at *behind* does, apart from *fault*; None: no fault."""
 
     def __init__(self, behind: str) -> None:
         self.url = ""
@@ -54,7 +54,7 @@ class FaultyNode:
             return connection.getresponse().read()
 
 
-def told(answer: object) -> Reply:
+def in_json(answer: object) -> Reply:
     """Return *answer* as JSON."""
     return 200, "application/json", json.dumps(answer).encode()
 
@@ -64,7 +64,7 @@ def status(code: int, *methods: str) -> Fault:
 
     def fault(call: Call, ask: Ask) -> Reply:
         if methods and call["method"] not in methods:
-            return told(ask(call))
+            return in_json(ask(call))
         return code, "text/plain", b"no"
 
     return fault
@@ -76,7 +76,7 @@ def html(_call: Call, _ask: Ask) -> Reply:
 
 
 def stands_still() -> Fault:
-    """Return the fault of a node that has no block after those of now."""
+    """Return the fault of a node that gets no further blocks."""
     head: list[int] = []
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -103,21 +103,22 @@ def _newest(ask: Ask) -> int:
 
 def _until(head: int, call: Call, ask: Ask) -> Reply:
     """Answer as a node would that knows nothing after slot *head*."""
-    method, params = call["method"], call.get("params") or []
+    method = call["method"]
+    params = call.get("params") or []
     if method in {"getBlock", "getBlockTime"} and params[0] > head:
         error = {"code": -32004, "message": f"Block not available for slot {params[0]}"}
-        return told({"jsonrpc": "2.0", "id": call["id"], "error": error})
+        return in_json({"jsonrpc": "2.0", "id": call["id"], "error": error})
     answer = ask(call)
     result = answer.get("result")
     if result is None:
-        return told(answer)
+        return in_json(answer)
     if method == "getSlot":
         answer["result"] = min(result, head)
     elif method == "getBlocks":
         answer["result"] = [each for each in result if each <= head]
     elif isinstance(result, dict) and "context" in result:
         result["context"]["slot"] = min(result["context"]["slot"], head)
-    return told(answer)
+    return in_json(answer)
 
 
 def finality_stands() -> Fault:
@@ -127,39 +128,39 @@ def finality_stands() -> Fault:
     def fault(call: Call, ask: Ask) -> Reply:
         is_final = "finalized" in json.dumps(call.get("params") or [])
         if call["method"] not in {"getSlot", "getLatestBlockhash"} or not is_final:
-            return told(ask(call))
+            return in_json(ask(call))
         if call["method"] not in kept:
             kept[call["method"]] = ask(call)["result"]
-        return told({"jsonrpc": "2.0", "id": call["id"], "result": kept[call["method"]]})
+        return in_json({"jsonrpc": "2.0", "id": call["id"], "result": kept[call["method"]]})
 
     return fault
 
 
 def null_blocks(call: Call, ask: Ask) -> Reply:
-    """Give no block, and say nothing of why."""
+    """Return no block, without a reason."""
     if call["method"] == "getBlock":
-        return told({"jsonrpc": "2.0", "id": call["id"], "result": None})
-    return told(ask(call))
+        return in_json({"jsonrpc": "2.0", "id": call["id"], "result": None})
+    return in_json(ask(call))
 
 
 def pruned(call: Call, ask: Ask) -> Reply:
-    """Give no block: all of them were cleaned up."""
+    """Return no block: all of them were cleaned up."""
     if call["method"] != "getBlock":
-        return told(ask(call))
+        return in_json(ask(call))
     error = {"code": -32001, "message": "Block cleaned up, does not exist on node."}
-    return told({"jsonrpc": "2.0", "id": call["id"], "error": error})
+    return in_json({"jsonrpc": "2.0", "id": call["id"], "error": error})
 
 
 def skips_some(call: Call, ask: Ask) -> Reply:
-    """Say of one block in EVERY_SLOTS that its slot was skipped."""
+    """Report the slot of one block in EVERY_SLOTS as skipped."""
     if call["method"] != "getBlock" or call["params"][0] % EVERY_SLOTS:
-        return told(ask(call))
+        return in_json(ask(call))
     error = {"code": -32007, "message": f"Slot {call['params'][0]} was skipped"}
-    return told({"jsonrpc": "2.0", "id": call["id"], "error": error})
+    return in_json({"jsonrpc": "2.0", "id": call["id"], "error": error})
 
 
 def truncates_one() -> Fault:
-    """Return the fault of a node that gives half of one block, for ever."""
+    """Return the fault of a node that returns half of one block, for ever."""
     broken: list[int] = []
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -170,17 +171,17 @@ def truncates_one() -> Fault:
         if is_block and call["params"][0] == broken[0]:
             whole = json.dumps(answer).encode()
             return 200, "application/json", whole[: len(whole) // 2]
-        return told(answer)
+        return in_json(answer)
 
     return fault
 
 
 def without_time(call: Call, ask: Ask) -> Reply:
-    """Give blocks without their time."""
+    """Return blocks without their time."""
     answer = ask(call)
     if call["method"] == "getBlock" and answer.get("result"):
         answer["result"]["blockTime"] = None
-    return told(answer)
+    return in_json(answer)
 
 
 def clock(seconds: int) -> Fault:
@@ -195,7 +196,7 @@ def clock(seconds: int) -> Fault:
             answer["result"] = result - seconds
         elif call["method"] == "getAccountInfo" and call["params"][0] == CLOCK_SYSVAR:
             _put_back(result["value"]["data"], seconds)
-        return told(answer)
+        return in_json(answer)
 
     return fault
 
@@ -209,24 +210,24 @@ def _put_back(data: list[str], seconds: int) -> None:
 
 
 def without_dollars(call: Call, ask: Ask) -> Reply:
-    """Give blocks without the transactions that name USDC, as a proxy that filters them."""
+    """Return blocks without the transactions that name USDC, as a filtering proxy does."""
     answer = ask(call)
     if call["method"] == "getBlock" and answer.get("result"):
         transactions = answer["result"].get("transactions", [])
         answer["result"]["transactions"] = [
             each for each in transactions if USDC not in json.dumps(each)
         ]
-    return told(answer)
+    return in_json(answer)
 
 
 def empty_wallet(wallet: str) -> Fault:
-    """Return the fault of a chain on which *wallet* has nothing left."""
+    """Return the fault of a chain on which *wallet* is empty."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         answer = ask(call)
         if call["method"] == "getBalance" and call["params"][0] == wallet:
             answer["result"]["value"] = 0
-        return told(answer)
+        return in_json(answer)
 
     return fault
 
@@ -263,14 +264,14 @@ def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
 
 
 class Feed:
-    """A price feed in the format of Pyth's Hermes; `works` says whether it answers."""
+    """A price feed in the format of Pyth's Hermes; it answers if `works`."""
 
     def __init__(self) -> None:
         self.url = ""
         self.works = True
 
     def answer(self) -> Reply:
-        """Return the price of now: a dollar."""
+        """Return the current price, a dollar."""
         if not self.works:
             return 503, "text/plain", b"no"
         price = {
@@ -279,7 +280,7 @@ class Feed:
             "publish_time": SystemClock().now() // 1000,
             "conf": "1",
         }
-        return told({"parsed": [{"id": "made", "price": price}]})
+        return in_json({"parsed": [{"id": "made", "price": price}]})
 
 
 @contextmanager
@@ -314,7 +315,7 @@ class _Listener(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client has left."""
+        """Print nothing: a client has left."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The faults of a night: what is broken, and what must name it."""
+"""The faults of a night, and the signs that must name each."""
 
 import os
 import resource
@@ -27,7 +27,7 @@ Breaking = Callable[[Installation], AbstractContextManager[None]]
 class Row:
     """One fault.
 
-    breaks   breaks it during the block
+    breaks   causes the fault during the block
     kind     of the installation: sqlite or postgres
     """
 
@@ -38,7 +38,7 @@ class Row:
 
 
 def of_node(make: Callable[[], faults.Fault]) -> Breaking:
-    """Return what gives the node the fault that *make* makes."""
+    """Return the context manager that gives the node the fault of *make*."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -53,7 +53,7 @@ def of_node(make: Callable[[], faults.Fault]) -> Breaking:
 
 @contextmanager
 def no_price(installation: Installation) -> Iterator[None]:
-    """Let the feed of the payment token's price answer nothing."""
+    """Silence the feed of the payment token's price."""
     installation.feed.works = False
     try:
         yield
@@ -62,7 +62,7 @@ def no_price(installation: Installation) -> Iterator[None]:
 
 
 def shows(name: str) -> Breaking:
-    """Return what lets the proxy show the certificate of that name."""
+    """Return the context manager that makes the proxy show the certificate of that name."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -77,7 +77,7 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """Write a file that leaves less room than the check of the disk wants."""
+    """Write a file that leaves less space than the limit of the check of the disk."""
     path = installation.folder / "filler"
     with path.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, (ROOM_MIB + 200) * MIB)
@@ -89,7 +89,7 @@ def disk_fills_up(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def disk_full(installation: Installation) -> Iterator[None]:
-    """Let no write of ingest and api reach a file; a debit is tried meanwhile."""
+    """Block all writes of ingest and api to files; a debit is tried meanwhile."""
     pids = [installation.child("ingest"), installation.child("api")]
     before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
     for pid in pids:
@@ -102,7 +102,7 @@ def disk_full(installation: Installation) -> Iterator[None]:
 
 
 def killed(name: str) -> Breaking:
-    """Return what kills the child *name* of serve, and again whenever it has run for 5 s."""
+    """Return the context manager that kills the child *name* of serve after each 5 s it runs."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -145,7 +145,7 @@ def postgres_stopped(installation: Installation) -> Iterator[None]:
 
 
 def node_naming(log: str, doctor: str | None = None) -> Naming:
-    """Return how faults of a node are named: by what ingest says, and as late data."""
+    """Return the signs of faults of a node: the checks of ingest, and late data."""
     return Naming(
         log=log,
         alerts="MintscopeNode|MintscopeDataOld|MintscopeNodeStandsStill",

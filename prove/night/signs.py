@@ -1,4 +1,4 @@
-"""What names a fault, and after how many seconds: the log, alerts, the status, the doctor."""
+"""The signs of a fault, with their seconds: the log, alerts, the status, the doctor."""
 
 import json
 import re
@@ -21,11 +21,11 @@ LEVELS: Final = frozenset({"warning", "error", "critical"})
 
 @dataclass(frozen=True, kw_only=True)
 class Naming:
-    """The words that name a fault, each as a regular expression; None: it is not named there.
+    """The expected signs of a fault, each as a regular expression; None: no sign there.
 
     log      in a line of the log, as JSON
     alerts   the name of an alert
-    status   a check of /v1/health and /status, with what it says
+    status   a check of /v1/health and /status, with its reason
     doctor   a line of `mintscope doctor` that is not ok
     """
 
@@ -37,7 +37,7 @@ class Naming:
 
 @dataclass(kw_only=True)
 class Signs:
-    """What was seen of one fault, each with its second."""
+    """The signs of one fault, each with its second."""
 
     ready_changed_s: float | None = None
     named_s: dict[str, float] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Signs:
             self.named_s[where], self.said[where] = at_s, words
 
     def within(self, seconds: float) -> list[str]:
-        """Return where it was named within *seconds*."""
+        """Return the places that named it within *seconds*."""
         return [where for where, at_s in self.named_s.items() if at_s <= seconds]
 
 
 class Observer:
-    """Looks at an installation while a fault lasts; what was so before does not count."""
+    """Observes an installation while a fault lasts; earlier signs do not count."""
 
     def __init__(self, installation: Installation, naming: Naming) -> None:
         self._installation = installation
@@ -68,7 +68,7 @@ class Observer:
         self.signs = Signs()
 
     def _alerts_that_stay(self) -> set[str]:
-        """Return which alerts fire, once those that may name the fault are over, if they are soon.
+        """Return the firing alerts, after a wait for those that may name the fault to resolve.
 
         They resolve some scrapes after the fault before.
         """
@@ -81,9 +81,9 @@ class Observer:
             time.sleep(LOOK_S)
 
     def observe(self, enough_s: float, most_s: float) -> None:
-        """Look until the fault is named everywhere, and *enough_s* at most, or *most_s* for alerts.
+        """Observe until the fault is named everywhere, at most *enough_s*, or *most_s* for alerts.
 
-        An alert that was named is waited for until *most_s*.
+        An expected alert is awaited until *most_s*.
         """
         wanted = {name for name, words in vars_of(self._naming) if words is not None}
         start_s = self._start_s = time.monotonic()
@@ -144,7 +144,7 @@ class Observer:
                 self.signs.note("doctor", time.monotonic() - self._start_s, line)
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the whole lines of the log since the last look."""
+        """Yield the complete lines of the log since the last call."""
         with self._installation.log.open("rb") as log:
             log.seek(self._log_at)
             new = log.read()

@@ -198,7 +198,7 @@ def out_of_range(seed: int) -> Scenario:
     return Scenario(in_order(honest, own), 600)
 
 
-def rich(  # noqa: PLR0913 - what an attack is made of
+def rich(  # noqa: PLR0913 - the parts of an attack
     usd: float,
     *,
     moves: float = 1.05,
@@ -207,11 +207,11 @@ def rich(  # noqa: PLR0913 - what an attack is made of
     for_s: int = 120,
     early_s: int = 100,
 ) -> tuple[list[Trade], int]:
-    """Return an attack on a token with 100,000 USD of depth by one who lets *usd* stand.
+    """Return an attack on a token with 100,000 USD of depth by an attacker who deposits *usd*.
 
     quiet_s   without an honest trade before the attack, and during it
     every_s   between honest trades, on average
-    early_s   for which the pool was there before, at the honest price
+    early_s   age of the pool at the attack, at the honest price
     """
     begin = 1_200
     honest, price = _honest(7, begin if quiet_s else begin + for_s, every_s=every_s)

@@ -1,4 +1,4 @@
-"""What `make age` makes is sound, and what it judges is what it says."""
+"""`make age` makes sound stores, and its verdicts follow its rules."""
 
 from contextlib import closing
 from pathlib import Path

@@ -39,7 +39,7 @@ async def test_the_official_client_pays_in_a_page_of_another_origin(
             page = await context.new_page()
             mishaps: list[str] = []
             page.on("pageerror", lambda error: mishaps.append(str(error)))
-            page.on("console", lambda told: mishaps.append(told.text))
+            page.on("console", lambda message: mishaps.append(message.text))
             await page.goto(other)
             await page.wait_for_function("window.pay !== undefined", timeout=20_000)
             asked = {

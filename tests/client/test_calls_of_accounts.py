@@ -1,4 +1,4 @@
-"""What clients do beside reading: keys, watchlists, signals, sign-up; and how calls are sent."""
+"""Calls of clients beside reads: keys, watchlists, signals, sign-up; and retries of calls."""
 
 import asyncio
 from collections.abc import AsyncIterator

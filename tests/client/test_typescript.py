@@ -129,7 +129,7 @@ def test_what_is_built_needs_nothing() -> None:
 
 
 PATH_IN_TS = re.compile(r'["`](/(?:v1|api)/[^"`\n]*)["`]')
-# A picture, the answers to build with, and how the service is.
+# A picture, the files of clients, and the health of the service.
 NO_CALLS = {
     "/v1/token/{}/icon.svg", "/v1/demo/token", "/v1/demo/402", "/v1/health", "/healthz", "/readyz",
 }  # fmt: skip
@@ -139,7 +139,7 @@ async def test_there_is_a_call_of_everything_that_the_service_has(service: Servi
     text = "".join(
         (PACKAGE / "src" / name).read_text() for name in ("client.ts", "account.ts", "stream.ts")
     )
-    text = re.sub(r'open\("', '"/api/', text)  # what has no envelope
+    text = re.sub(r'open\("', '"/api/', text)  # calls without an envelope
     called = {re.sub(r"\$\{[^}]*\}", "{}", found) for found in PATH_IN_TS.findall(text)}
     described = (await service.client.get("/openapi.json")).json()["paths"]
     served = {re.sub(r"\{[^}]*\}", "{}", path) for path in described}

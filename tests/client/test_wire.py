@@ -24,7 +24,7 @@ PLACES = {
     "tokenAddress": MINT, "mint": MINT, "wallet": WALLET, "keyId": "3", "groupId": "7",
     "signalId": "7",
 }  # fmt: skip
-# A picture, the answers to build with, how the service is; and streams, which are no single call.
+# A picture, the files of clients, the health of the service; and streams, which are not one call.
 NO_CALLS = {
     "GET /v1/token/{tokenAddress}/icon.svg", "GET /v1/demo/token", "GET /v1/demo/402",
     "GET /v1/health", "GET /healthz", "GET /readyz", "GET /v1/stream",

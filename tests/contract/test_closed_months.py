@@ -1,6 +1,6 @@
-"""Months that are over are closed, compared, and their spends forgotten, on every engine.
+"""Months that are over are closed and compared, and their spends deleted, on every engine.
 
-The oracle adds up what was entered, in Python; it shares nothing with the statements of the walk.
+The oracle adds up the entries in Python; it shares nothing with the statements of the walk.
 """
 
 from collections import defaultdict
@@ -65,7 +65,7 @@ ENGINES: Final = {"sqlite": sqlite, "postgresql": postgresql}
 
 @dataclass
 class Books:
-    """A journal, and what was entered in it."""
+    """A journal, and its entries."""
 
     engine: str
     connect: Connect
@@ -103,7 +103,7 @@ class Books:
                 self.add(account, 9, at)
 
     def walk(self, now: int, *, between: Callable[[], None] = lambda: None) -> Sequence[Violation]:
-        """Return what a walk finds that begins at *now*; each part is another process's."""
+        """Return the violations of a walk that begins at *now*; another process runs each part."""
         found, is_begun = list[Violation](), False
         for _ in range(STEPS_MAX):
             with closing(self.connect()) as database:
@@ -175,7 +175,7 @@ def opened(engine: str, folder: Path) -> Iterator[Books]:
 
 
 def expected_rows(books: Books, month: int) -> list[tuple[int, ...]]:
-    """Add up *month* from what was entered: entries are numbered as they were entered."""
+    """Add up the entries of *month*, which are numbered in their order."""
     rows: dict[int, list[tuple[int, str, int]]] = defaultdict(list)
     for number, (account, kind, delta, at) in enumerate(books.entered, 1):
         if month_of(UnixMs(at)) == month:
@@ -200,7 +200,7 @@ def test_a_month_that_is_over_is_closed_with_what_was_entered_in_it(
     books: Books, seed: int
 ) -> None:
     random = Random(seed)
-    months = [FIRST, FIRST + 1, FIRST + 3]  # in one of them nothing happened
+    months = [FIRST, FIRST + 1, FIRST + 3]  # one month between has no entries
     for month in months:
         books.trade(random, 12, month)
     now = month_end(Month(FIRST + 3)) - 1
@@ -458,7 +458,7 @@ def test_a_closed_month_can_neither_be_changed_nor_deleted(books: Books, table: 
 def test_whatever_happens_in_whatever_months_the_books_agree(
     tmp_path_factory: pytest.TempPathFactory, engine: str, random: Random, days_max: int
 ) -> None:
-    """The service walks, adds up by day and forgets now and then."""
+    """The service walks, adds up by day and deletes spends now and then."""
     with opened(engine, tmp_path_factory.mktemp("months")) as books:
         at = int(BEGIN)
         for _ in range(40):
@@ -476,11 +476,11 @@ def test_whatever_happens_in_whatever_months_the_books_agree(
             rows = [tuple(row) for row in books.db.execute(ROWS, (month,))]
             assert rows == expected_rows(books, month)
         for account in range(1, ACCOUNTS + 1):
-            told = {line.kind: line.delta for line in summary_of(books.db, CreditAccount(account))}
-            assert sum(told.values()) == books.balance(account)
+            sums = {line.kind: line.delta for line in summary_of(books.db, CreditAccount(account))}
+            assert sum(sums.values()) == books.balance(account)
             spent = [
                 delta
                 for each, kind, delta, _ in books.entered
                 if each == account and kind == "spend"
             ]
-            assert told.get("spend", 0) == sum(spent)
+            assert sums.get("spend", 0) == sum(spent)

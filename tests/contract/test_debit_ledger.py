@@ -131,7 +131,7 @@ class Scene:
             return int(db.execute("SELECT count(*) FROM stream_minute").get)
 
     def name_count(self) -> int:
-        """Return how many names of answers the store keeps."""
+        """Return the number of names of answers in the store."""
         with closing(self.database()) as db:
             return int(db.execute("SELECT count(*) FROM kept_answer").get)
 
@@ -299,7 +299,7 @@ async def test_what_was_taken_can_be_given_back_in_part(scene: Scene) -> None:
 
 
 async def leave(scene: Scene, asked: Debit) -> None:
-    """Ask for a debit, and be gone before its outcome is known, once it is durable."""
+    """Ask for a debit, and leave once it is durable, before its outcome is known."""
     writing = vars(scene.ledger)["_writing"]
     debit = writing.debit
     loop = asyncio.get_running_loop()
@@ -384,7 +384,7 @@ async def test_an_answer_with_a_name_is_paid_for_once_while_it_is_kept(scene: Sc
 
 
 async def test_a_repetition_that_has_left_changes_nothing(scene: Scene) -> None:
-    """What it repeats was paid for by a request that was answered."""
+    """The repeated answer was paid for by a request that was answered."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     assert isinstance(await scene.ledger.debit(named), Debited)
@@ -416,7 +416,7 @@ async def test_debits_with_a_name_and_without_share_a_moment(scene: Scene) -> No
 async def test_an_answer_of_a_process_that_died_is_paid_for_once(
     scene: Scene, *, is_repeated: bool
 ) -> None:
-    """On PostgreSQL another process gives it back with its name, unless an answer has left."""
+    """On PostgreSQL another process refunds it by its name, unless an answer has left."""
     account = await scene.ledger.issue(FIRST, 10, "")
     named = Debit(account, 3, once="a name")
     dead = scene.another()

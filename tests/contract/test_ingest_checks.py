@@ -1,4 +1,4 @@
-"""What ingest says of its checks is what every api shows, on both engines."""
+"""Every api shows the failing checks of ingest, on both engines."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A list that was kept and is read again is the one that went on, to the last bit."""
+"""A list restored from its snapshot equals the list that went on, to the last bit."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,7 +31,7 @@ from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 A, B, C, D = MINTS
 EVERY_MS: Final = round(EVERY_S * 1_000)
 NOWHERE: Final = FactPlace(UnixMs(0), Mint(""))
-# As little as may be kept, so that candles are dropped.
+# The shortest retention, so that candles are dropped.
 RETENTION: Final = Retention(
     {each: MINUTES_S if each is Timeframe.M1 else WIDTH_S[each] for each in Timeframe}
 )
@@ -47,7 +47,7 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 class Seen(ListKeeper):
-    """Notes the list in all its bits whenever it might be kept."""
+    """Notes all bits of the list whenever a snapshot may be stored."""
 
     bits: list[bytes]
 
@@ -58,7 +58,7 @@ class Seen(ListKeeper):
 
 
 class Process:
-    """An api process, as far as it keeps a list."""
+    """The part of an api process that has a list."""
 
     def __init__(self, market: KeptMarket, clock: ManualClock) -> None:
         snapshots = market.market.list_snapshots
@@ -80,7 +80,7 @@ def trade(mint: Mint, usd: float | None, volume: int, index: int) -> PricedSwap:
 
 
 async def test_a_list_that_was_read_again_is_the_one_that_went_on(market: KeptMarket) -> None:
-    """Over forks, restarts, mints that come, go and are named, days and pauses."""
+    """Over forks, restarts, days and pauses, and mints that appear, go and get names."""
     random = Random(28)
     clock = ManualClock(UnixMs(START * 1000))
     went_on = Process(market, clock)
@@ -126,7 +126,7 @@ async def test_a_list_that_was_read_again_is_the_one_that_went_on(market: KeptMa
 
 
 async def die(market: KeptMarket, slot: int, time: int, swaps: list[PricedSwap]) -> None:
-    """Let *slot* of a fork join the log, and die."""
+    """Add *slot* of a fork to the log, and orphan it."""
     header = SlotHeader(Slot(slot), Slot(slot - 1), f"fork {slot}", UnixS(time))
     await market.market.store.write([NewSlot(header, swaps)])
     await market.market.store.write([DeadSlot(Slot(slot))])
@@ -134,7 +134,7 @@ async def die(market: KeptMarket, slot: int, time: int, swaps: list[PricedSwap])
 
 
 async def followed_market(market: KeptMarket, clock: ManualClock) -> Process:
-    """Return a process whose list of one mint is kept."""
+    """Return a process that has stored a snapshot of a list of one mint."""
     await market.append(1, START)
     await market.track(A)
     await market.append(2, START + 1, trade(A, 2.0, 5, 0))

@@ -1,4 +1,4 @@
-"""Rules that need more of PromQL than the tests' own evaluation, by promtool where there is one."""
+"""Rules that need more of PromQL than the tests' own evaluation, by promtool if installed."""
 
 import json
 import shutil
@@ -70,7 +70,7 @@ def test_the_first_burst_of_a_new_version_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_silent_program_is_noticed_over_a_restart_of_ingest(tmp_path: Path) -> None:
-    """After it the series of the program is not there at all."""
+    """Afterwards the series of the program does not exist."""
     day = "0+60x1440"
     gone = {
         'mintscope_swaps_total{program="a"}': f"{day} stale",

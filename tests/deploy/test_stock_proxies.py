@@ -1,4 +1,4 @@
-"""nginx and Caddy with the settings they come with pass every answer of the description."""
+"""nginx and Caddy with their default settings pass every answer of the description."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
@@ -83,7 +83,7 @@ async def test_a_payment_and_its_answer_pass(
 
 
 def _kept(answer: httpx.Response) -> dict[str, Any]:
-    """Return the headers that clients of the service read, but for what differs each time."""
+    """Return the headers that clients of the service read, without those that differ each time."""
     names = ("content-type", "access-control-allow-origin", "cache-control", "allow")
     return {name: answer.headers.get(name) for name in names} | {
         "has_terms": "payment-required" in answer.headers

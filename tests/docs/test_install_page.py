@@ -1,4 +1,4 @@
-"""docs/install is followed word by word: from nothing to a sale, and back from a backup."""
+"""docs/install is followed as it is written: to a first sale, and to a restore from a backup."""
 
 import json
 import re
@@ -36,7 +36,7 @@ STEPS: Final = sections()
 
 @pytest.fixture
 def chain(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Return the address of a devchain, and a folder with the wallet of a buyer who has money."""
+    """Return the address of a devchain, and a folder with the wallet of a buyer with money."""
     with chain_with_a_wallet(tmp_path) as rpc_url:
         yield rpc_url, tmp_path
 
@@ -57,7 +57,7 @@ def machine(folder: Path, port: int, stack: ExitStack) -> Machine:
 
 
 def follow(on: Machine, step: int, places: dict[str, str]) -> list[str]:
-    """Run every block of a step; return what each prints."""
+    """Run every block of a step; return the output of each."""
     printed = []
     for block in STEPS[step]:
         text = block

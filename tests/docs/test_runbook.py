@@ -19,8 +19,8 @@ RULES: Final = [
     for group in read_yaml(DEPLOY / "prometheus" / "alerts.yaml")["groups"]
     for rule in group["rules"]
 ]
-# An alert on another metric says the same; of one that is told to stop nothing is wrong.
-TOLD_OTHERWISE: Final = {
+# An alert on another metric reports the same; a process that is stopping has no fault.
+ALERTED_OTHERWISE: Final = {
     "data": "MintscopeDataOld",
     "gaps": "MintscopeGap",
     "rate": "MintscopeNoSolRate",
@@ -62,9 +62,9 @@ def test_each_check_has_a_section_that_says_what_to_do(name: str) -> None:
 @pytest.mark.parametrize("name", NAMED)
 def test_each_check_has_an_alert(name: str) -> None:
     alerts: list[Any] = [rule for rule in RULES if f'check="{name}"' in rule["expr"]]
-    if name in TOLD_OTHERWISE:
+    if name in ALERTED_OTHERWISE:
         assert alerts == []
-        assert TOLD_OTHERWISE[name] in {None, *(rule["alert"] for rule in RULES)}
+        assert ALERTED_OTHERWISE[name] in {None, *(rule["alert"] for rule in RULES)}
     else:
         assert [each["annotations"]["runbook"] for each in alerts] == [f"{RUNBOOK}#{name}"]
 
@@ -79,7 +79,7 @@ def test_links_of_the_page_lead_somewhere() -> None:
         assert anchor in anchors(PAGE.with_name(page)), anchor
 
 
-@pytest.mark.parametrize("name", [name for name in NAMED if name not in TOLD_OTHERWISE])
+@pytest.mark.parametrize("name", [name for name in NAMED if name not in ALERTED_OTHERWISE])
 def test_the_alert_of_a_check_fires_while_it_fails(name: str) -> None:
     (rule,) = [rule for rule in RULES if f'check="{name}"' in rule["expr"]]
     series = Series()

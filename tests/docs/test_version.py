@@ -1,4 +1,4 @@
-"""A version has one number: what comes after a release has another one."""
+"""A version has one number: commits after a release have another one."""
 
 import re
 import tomllib

@@ -117,7 +117,7 @@ class Attacker:
         return Attack(few, {"otherPool"})
 
     def raw_units(self) -> Attack:
-        """Buy fewer raw units than tell a price, for some cents, in a pool of one's own."""
+        """Buy too few raw units to set a price, for some cents, in a private pool."""
         few = [
             self.at_once(
                 Leg(self.own, f"x{n}", (WSOL, round(usd / SOL_USD * 10**9)), (self._mint, 999)),

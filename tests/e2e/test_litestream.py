@@ -1,4 +1,4 @@
-"""Litestream copies what is committed, while it is, and what it restores is sound."""
+"""Litestream copies commits as they are made, and its restored copy is sound."""
 
 import json
 import shutil
@@ -35,7 +35,7 @@ pytestmark = [
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Run Litestream as the shipped file says, on an installation; return its configuration."""
+    """Run Litestream with the shipped file on an installation; return its configuration."""
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path / "data"))
     migrations(load(None).config, is_done=True)
     expect_own_stores(load(None).config, writes=True)

@@ -1,4 +1,4 @@
-"""A SIGHUP to `serve` reaches every process, ends none, and begins ingest again for its stream."""
+"""A SIGHUP to `serve` reaches every process, ends none, and restarts ingest for its stream."""
 
 import json
 import signal
@@ -61,8 +61,8 @@ def test_settings_are_read_again_while_everything_runs(tmp_path: Path) -> None:
         until(lambda: len(events(service, "settings_not_reloaded")) >= 2, service)
         ready = httpx.get(f"{service.url}/healthz")
 
-        (told,) = events(service, "restart needed")[:1]
-        assert told["settings"] == ["api.keep_alive_s"]
+        (line,) = events(service, "restart needed")[:1]
+        assert line["settings"] == ["api.keep_alive_s"]
         assert limit == "601"
         assert events(service, "process ended")[0]["process"] == "ingest"
         assert ready.status_code == 200

@@ -48,7 +48,7 @@ include-name = "POST /api/auth/confirm-email"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 400, 401, 409, 503]
 """
-# The key of the caller is good again, and what it was rotated into is forgotten.
+# The key of the caller is valid again, and the key it was rotated into is deleted.
 GOOD_AGAIN: Final = (
     "UPDATE api_key SET revoked_at = NULL, expires_at = NULL, replaced_by = NULL",
     "UPDATE api_key SET key_hash = randomblob(32) WHERE application IS NULL",
@@ -81,7 +81,7 @@ def door_of(shop: SellingApi, limit_clock: ManualClock, *, pays: bool) -> ASGIAp
             await _pay(shop, scope, receive, send)
         else:
             await shop.service.app(scope, receive, send)
-        if scope["path"].startswith("/v1/me/key"):  # or there was no key for what comes after
+        if scope["path"].startswith("/v1/me/key"):  # or later requests would have no key
             for statement in GOOD_AGAIN:
                 shop.service.accounts.change(statement)
 

@@ -101,7 +101,7 @@ async def test_what_is_drawn_is_on_a_new_credit_token(service: Service, key: str
 
 
 async def test_so_many_deposits_an_hour(service: Service, key: str) -> None:
-    """Each of a single credit leaves three rows, and a withdrawal gives all credits back."""
+    """Each deposit of a single credit leaves three rows, and a withdrawal returns all credits."""
     token = await service.issue(100)
     statuses = []
     for _ in range(61):

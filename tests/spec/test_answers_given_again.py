@@ -108,7 +108,7 @@ async def test_after_ten_minutes_it_costs_a_credit_again(shop: Service, server: 
 
 
 async def test_one_that_costs_a_credit_again_is_made_again(shop: Service, server: Served) -> None:
-    """It is kept from before its debit: the store, which was slow, forgets its name no earlier."""
+    """It is kept from before its debit: a slow store does not forget its name any earlier."""
     token = await shop.issue(10)
     async with server.connection() as client:
         async with standing_still(shop) as store:
@@ -193,7 +193,7 @@ async def test_one_made_meanwhile_gives_way_to_the_one_that_was_paid_for(
             shop.reports.body = CHANGED
             reads = shop.reports.reads
             await second.send(asked)
-            while shop.reports.reads == reads:  # noqa: ASYNC110 - nothing tells it
+            while shop.reports.reads == reads:  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.001)
         answers = [await each.answer() for each in (first, second)]
 
@@ -225,7 +225,7 @@ async def test_another_replica_takes_no_second_credit(
 async def test_what_a_replica_read_again_is_given_for_no_other_credit(
     tmp_path: Path, shop: Service, server: Served
 ) -> None:
-    """It is read once for nothing, and not sold later: it was read nine minutes after a credit."""
+    """It is read once for free, and not sold later: it was read nine minutes after a credit."""
     token = await shop.issue(10)
     await answered(server, "report", token)
     shop.clock.advance(9 * MINUTE_MS)

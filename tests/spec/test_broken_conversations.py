@@ -117,7 +117,7 @@ async def test_those_that_went_while_the_store_stood_still_have_their_credits_ba
 
 
 async def test_a_tool_whose_client_has_left_costs_nothing(shop: Service) -> None:
-    """Its answer is written to no connection: only the request of the client knows of that."""
+    """Its answer is written to no connection: only the request of the client knows that it left."""
     token = await shop.issue(10)
     before_the_debit = iter([False])
     client: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""GET /client/...: what /skill.md says to install is served by the service itself."""
+"""GET /client/...: the service itself serves the packages that /skill.md installs."""
 
 import csv
 import io

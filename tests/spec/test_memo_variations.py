@@ -1,9 +1,9 @@
-"""Payments without a memo and with one of the client's own, varied in every way that a client can.
+"""Payments without a memo and with a client's own memo, varied in every way that a client can.
 
-Transactions and terms are put together at random, over routes, resources, amounts, assets, keys and
-two processes; `make prove` tries 100,000.  An oracle of its own counts: what landed on chain is
-what was answered, each transaction and each quote bought at most one answer, and the answer is that
-of the quote which was shown.
+Transactions and terms are combined at random, over routes, resources, amounts, assets, keys and
+two processes; `make prove` tries 100,000.  An independent oracle counts: every payment that landed
+on chain was answered, each transaction and each quote bought at most one answer, and the answer is
+that of the quote which was shown.
 """
 
 import os
@@ -35,7 +35,7 @@ EXPECTED: Final = {200, 201, 400, 402, 409, 503}
 
 @dataclass(frozen=True)
 class Terms:
-    """What a route asked for: its whole demand, and one of its ways to pay."""
+    """The terms of a route: its whole demand, and one of its ways to pay."""
 
     route: tuple[str, str]
     demand: dict[str, Any]
@@ -56,7 +56,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Signed:
-    """A transaction, what its memo is, and what it pays."""
+    """A transaction, its memo, and the terms that it pays."""
 
     wire: bytes
     memo: str
@@ -64,7 +64,7 @@ class Signed:
 
 
 class Oracle:
-    """What was answered, beside what landed."""
+    """The answers, compared with the payments that landed."""
 
     def __init__(self, world: World) -> None:
         self.world = world

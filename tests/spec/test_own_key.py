@@ -92,7 +92,7 @@ async def test_a_lost_answer_is_given_again_while_the_old_key_is_good(
 async def test_a_key_that_ends_is_rotated_into_one_that_ends_then(
     service: Service, agent: Agent
 ) -> None:
-    """Else a thief would keep what its owner meant to end."""
+    """Otherwise a thief would keep a key that its owner meant to end."""
     old = await agent.key()
     ends_at = service.clock.now() + 10 * HOUR_MS
     service.accounts.change("UPDATE api_key SET expires_at = ?", ends_at)
@@ -120,7 +120,7 @@ async def test_a_revoked_key_is_dead_at_once(service: Service, agent: Agent) -> 
     assert code(await service.client.delete(KEY, headers=bearer(key))) == (401, "INVALID_TOKEN")
 
 
-async def test_the_owner_of_the_mailbox_is_told_of_a_rotation(
+async def test_the_owner_of_the_mailbox_gets_an_e_mail_about_a_rotation(
     service: Service, agent: Agent
 ) -> None:
     await rotate(service, await agent.key())
@@ -150,9 +150,9 @@ async def test_scopes_that_are_asked_for_are_reviewed_and_granted(
     counts = await service.accounts.review.counts()
     assert counts[ApplicationState.AWAITING_APPROVAL] == 1
     assert sum(counts.values()) == 1
-    told = (await me(service, key)).json()["data"]
-    assert told["scopesAskedFor"] == ["signals:write"]
-    assert "signals:write" not in told["scopes"]
+    owner = (await me(service, key)).json()["data"]
+    assert owner["scopesAskedFor"] == ["signals:write"]
+    assert "signals:write" not in owner["scopes"]
     rotated = (await rotate(service, key)).json()["data"]["apiKey"]
     await decide(service, agent, Scope.SIGNALS_WRITE)
 

@@ -1,4 +1,4 @@
-"""While sales are paused nothing is quoted, whichever route or tool is asked, and by whom."""
+"""While sales are paused no route and no tool quotes a price, for any client."""
 
 import json
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What was done to other sellers' payments, what it comes to here, and which test says so.
+"""Attacks on payments of other sellers, with the tests of them here.
 
 replay, one after the other           test_refused_payments  a_replay_is_409
 replay, 20 at once, 1 to 4 processes  test_refused_payments  one_payment_sent_twenty_times_at_once

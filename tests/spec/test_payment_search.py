@@ -1,4 +1,4 @@
-"""What support finds of a payment, by whatever the customer knows, on every engine."""
+"""Searches of support for a payment, by anything the customer knows, on every engine."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -82,7 +82,7 @@ async def test_a_payment_is_found_by_signature_wallet_and_the_end_of_its_token(
     assert by_signature.payment_count == 1
 
 
-async def test_what_the_credits_were_moved_to_and_what_is_left_is_told(
+async def test_the_holder_of_moved_credits_and_their_balance_are_shown(
     world: World, money: Money
 ) -> None:
     outcome = await bought(world)
@@ -106,7 +106,7 @@ def payment_hint(outcome: Settled) -> str:
     return outcome.token[-HINT_LENGTH:]
 
 
-async def test_a_payment_under_way_is_told_from_one_that_never_came(
+async def test_a_payment_under_way_differs_from_one_that_never_landed(
     world: World, money: Money
 ) -> None:
     world.go_wrong(landing={"kind": "never"})
@@ -167,7 +167,7 @@ async def test_a_search_returns_the_newest_of_many_and_finds_nothing_by_nothing(
 
 
 async def test_the_account_of_a_user_without_a_token_is_found_by_no_hint(money: Money) -> None:
-    """Accounts of users have the hint ""; a search for nothing must not find them all."""
+    """Accounts of users have the hint ""; an empty search must not find them all."""
     assert (await found(money, hint="")).payments == []
 
 
@@ -180,7 +180,7 @@ async def test_the_account_of_a_user_without_a_token_is_found_by_no_hint(money: 
         (Seen(sighting=Landed(paid=5, final=True), bought=Resource("/x")), Finding.LOST_ROW),
     ],
 )
-def test_a_signature_without_a_row_is_told_by_the_chain(
+def test_a_signature_without_a_row_is_looked_up_on_chain(
     seen: Seen | None, finding: Finding
 ) -> None:
     advice = advise_unknown(UNKNOWN, seen)

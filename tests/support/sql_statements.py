@@ -15,7 +15,7 @@ VERBS: Final = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
 
 
 def modules() -> list[ModuleType]:
-    """Return the modules that hold some."""
+    """Return the modules that hold statements."""
     found = pkgutil.walk_packages(sql.__path__, f"{sql.__name__}.")
     return [importlib.import_module(each.name) for each in found if not each.ispkg]
 
@@ -40,7 +40,7 @@ def statements_of(module: ModuleType) -> Iterator[str | Batch]:
 
 
 def is_statement(text: str) -> bool:
-    """Say whether *text* is a whole statement, and no part or template of one."""
+    """Return whether *text* is a complete statement, and no part or template of one."""
     text = text.replace("{marks}", "?").strip()
     return (
         text.startswith(VERBS) and "{" not in text and not text.endswith(("WHERE", "FROM", " IN"))

@@ -1,9 +1,9 @@
-"""Stores as commits of main have written them, on both engines: made here, and filled in again.
+"""Stores of commits of main, on both engines: recorded here, and written again.
 
 `python -m support.stores_of_main COMMIT` in tests/ runs the code of COMMIT from the repository in a
 scratch folder: it reads a few blocks of its devchain, issues credits, makes an administrator, and
-moves to PostgreSQL. What is kept of that is the rows, in tests/edges/storage/data/main, and which
-migrations had run: a migration that was on main is never changed, so its script is the one of now.
+moves to PostgreSQL. The rows are kept, in tests/edges/storage/data/main, with the names of the
+migrations that had run: a migration on main never changes, so its script is the current one.
 """
 
 import gzip
@@ -35,7 +35,7 @@ FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE}
 
 
 class Kept(NamedTuple):
-    """What is kept of one commit.
+    """The stored data of one commit.
 
     token    a credit token with CREDITS credits
     """
@@ -49,7 +49,7 @@ class Kept(NamedTuple):
 
 
 def kept() -> list[Kept]:
-    """Return every commit that is kept, the oldest first."""
+    """Return every commit with stored data, oldest first."""
     return [
         Kept(path.name.removesuffix(".json.gz"), json.loads(gzip.decompress(path.read_bytes())))
         for path in sorted(DATA.glob("*.json.gz"))
@@ -103,7 +103,7 @@ def _text(value: Any) -> Any:
 
 
 def make(commit: str) -> Path:
-    """Run the code of *commit*, and keep what it has written; return the file."""
+    """Run the code of *commit*, and store its rows; return the file."""
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         source = subprocess.run(
@@ -173,7 +173,7 @@ def _dump(path: Path) -> str:
 
 
 def _lines(db: apsw.Connection) -> Iterator[str]:
-    """Yield the statements that make the file again: tables, rows, then indexes and triggers."""
+    """Yield the statements that write the file again: tables, rows, then indexes and triggers."""
     order = "CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END, rowid"
     entries = db.execute(
         "SELECT type, name, sql FROM sqlite_schema"
@@ -197,7 +197,7 @@ def _url(dsn: str) -> str:
 
 
 def _rows(dsn: str, folder: Path) -> dict[str, Any]:
-    """Return which migrations the database has run, and every row of it."""
+    """Return the migrations that the database has run, and all of its rows."""
     found: dict[str, Any] = {"migrations": {}, "rows": {}}
     with psycopg.connect(dsn, autocommit=True) as db:
         for kind, number, name in db.execute(

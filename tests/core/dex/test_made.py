@@ -221,7 +221,7 @@ def test_launchlab_shows_what_its_curve_trades_against(
     counts: int,
     is_buy: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    """What it reckons with, up to what is common, and 5 that its vault holds."""
+    """Its virtual reserve, up to that of a common curve, and 5 that its vault holds."""
     owner = "WLHv2UAZm6z4KyaaELi5pjdbJh6RESMva1Rnn8pJVVh"
     reserves = bytes(48) + u64(virtual) + bytes(24) + u64(5 * 10**9)
     fields = reserves + u64(1_468_700, 5_004_973_052) + bytes(26)

@@ -53,10 +53,10 @@ def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
 def test_volume_in_a_pool_of_ones_own_is_not_printed(usd: float, swaps: int) -> None:
     """Of 5 times 1.5 million dollars at any price but the market's none is volume."""
     washed = [trade("private", usd, tokens=1_500_000 / usd, depth=100)] * swaps
-    told = then(begun(), *washed, trade("honest", 2.01))
+    priced = then(begun(), *washed, trade("honest", 2.01))
 
-    assert volumes_of(told) == (201 * 10**6, 0)
-    for one in told[:-1]:
+    assert volumes_of(priced) == (201 * 10**6, 0)
+    for one in priced[:-1]:
         assert one.evidence is not None
         assert one.evidence.flow == pytest.approx(1_500_000 * 10**6, abs=10)
         assert one.evidence.uncounted == Uncounted.NOT
@@ -68,38 +68,38 @@ def test_a_price_beyond_all_sense_prints_no_volume() -> None:
     """A million dollars for a few raw units of the token have no price that can be compared."""
     few = swap(TOKEN, USDC, base_amount=999, quote_amount=10**12)
     absurd = swap(TOKEN, USDC, base_amount=1_000, quote_amount=10**15, base_decimals=20)
-    told = then(begun(), few, absurd)
+    priced = then(begun(), few, absurd)
 
-    assert [(one.volume, one.price_usd, one.offered) for one in told] == [(0, None, None)] * 2
-    assert [one.evidence and one.evidence.flow for one in told] == [10**12, 10**15]
+    assert [(one.volume, one.price_usd, one.offered) for one in priced] == [(0, None, None)] * 2
+    assert [one.evidence and one.evidence.flow for one in priced] == [10**12, 10**15]
 
 
 def dust(pool: str, micro_usd: int) -> Swap:
-    """Return a purchase of fewer raw units than tell a price."""
+    """Return a purchase of too few raw units to set a price."""
     made = swap(TOKEN, USDC, base_amount=999, quote_amount=micro_usd)
     return made._replace(pool=pool, in_left=10 * 10**6)
 
 
 @pytest.mark.parametrize(("micro_usd", "volume"), [(100_000, 100_000), (100_001, 0)])
 def test_dust_counts_up_to_ten_cents(micro_usd: int, volume: int) -> None:
-    (told,) = then(begun(), dust("honest", micro_usd))
+    (priced,) = then(begun(), dust("honest", micro_usd))
 
-    assert (told.volume, told.price_usd) == (volume, None)
+    assert (priced.volume, priced.price_usd) == (volume, None)
 
 
 def test_dust_in_a_pool_that_does_not_count_is_no_volume() -> None:
-    """Ten cents for a few raw units, as often as wished, would print any volume."""
+    """Ten cents for a few raw units, repeated at will, would make any volume."""
     known = trade("private", 2.0, depth=10)
-    told = then(begun(), known, *[dust("private", 99_999), dust("unknown", 99_999)] * 3)
+    priced = then(begun(), known, *[dust("private", 99_999), dust("unknown", 99_999)] * 3)
 
-    assert volumes_of(told) == (0, 0)
-    assert [one.evidence and one.evidence.flow for one in told[1:]] == [99_999] * 6
+    assert volumes_of(priced) == (0, 0)
+    assert [one.evidence and one.evidence.flow for one in priced[1:]] == [99_999] * 6
 
 
 def test_dust_counts_before_the_first_price() -> None:
-    (told,) = then(Standings(), dust("first", 99_999))
+    (priced,) = then(Standings(), dust("first", 99_999))
 
-    assert told.volume == 99_999
+    assert priced.volume == 99_999
 
 
 def test_a_past_that_joins_decides_dust_again() -> None:
@@ -115,10 +115,10 @@ def test_a_past_that_joins_decides_dust_again() -> None:
 
 
 def test_the_log_says_it_as_it_was() -> None:
-    told = then(begun(), trade("private", 9.0), trade("honest", 2.0))
-    again = swaps_of(TOKEN, swaps_blob(told))
+    priced = then(begun(), trade("private", 9.0), trade("honest", 2.0))
+    again = swaps_of(TOKEN, swaps_blob(priced))
 
-    assert [one.evidence for one in again] == [one.evidence for one in told]
+    assert [one.evidence for one in again] == [one.evidence for one in priced]
     assert [one.volume for one in again] == [0, 200 * 10**6]
 
 

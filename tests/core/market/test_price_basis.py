@@ -113,7 +113,7 @@ def test_pools_that_agree_strengthen_each_other() -> None:
 
 
 def test_money_that_stood_once_is_no_liquidity_for_long() -> None:
-    """A million for two minutes in a second pool of one's own token; nothing shows that it left."""
+    """A million for two minutes in a second pool of an attacker's token, which leaves unseen."""
     small = traded(1_500, depth=20_000)
     large = traded(1_020, depth=10**6, since_s=900, pool="second")
     at_once, later = (
@@ -122,7 +122,7 @@ def test_money_that_stood_once_is_no_liquidity_for_long() -> None:
     )
     assert (at_once.pool_count, at_once.depth) == (1, 10**6 * USD)
     assert (later.pool_count, later.depth) == (1, 20_000 * USD)
-    assert later.is_agreed  # the second pool was of the same price, whatever stands there
+    assert later.is_agreed  # the second pool had the same price, whatever its reserves
 
 
 def test_a_pool_of_a_stranger_neither_agrees_nor_counts() -> None:

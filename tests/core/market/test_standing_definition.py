@@ -36,9 +36,9 @@ def taken(swaps: Sequence[Offer]) -> list[Offer]:
 
 
 def least(swaps: Sequence[Offer], windows: int) -> int:
-    """Return the least that stood in the newest *windows* half minutes.
+    """Return the lowest reserve in the newest *windows* half minutes.
 
-    They begin with what the last swap before them left.
+    They begin with the reserve after the last swap before them.
     """
     since = swaps[-1].time // 30 - windows + 1
     before = [swap for swap in swaps if swap.time // 30 < since][-1:]
@@ -105,7 +105,7 @@ def left_s(swaps: Sequence[Offer]) -> Fraction:
 
 
 def stood_s(swaps: Sequence[Offer]) -> int:
-    """Return how long a pool has stood, from its first swap on."""
+    """Return the age of a pool, from its first swap on."""
     return min(600, swaps[-1].time - swaps[0].time)
 
 

@@ -107,7 +107,7 @@ def test_money_that_stands_over_the_end_of_a_window_alone_counts_nothing() -> No
 
 
 def test_a_pool_that_seldom_trades_is_as_old_as_one_that_often_does() -> None:
-    """Else a younger pool of less money would outweigh it in the first hours of a log."""
+    """Otherwise a younger pool of less money would outweigh it in the first hours of a log."""
     honest = trades("honest", range(0, 2_401, 600))
     new = trades("new", range(2_100, 2_700), usd=3.0, depth=0.2 * DEPTH)
     less = trades("new", range(2_100, 2_700), usd=3.0, depth=0.12 * DEPTH)
@@ -117,7 +117,7 @@ def test_a_pool_that_seldom_trades_is_as_old_as_one_that_often_does() -> None:
 
 
 def test_fees_between_purchases_and_sales_are_no_move() -> None:
-    """A pool with a fee of 5 %, in which people trade ten dollars: all that stands in it counts."""
+    """A pool with a fee of 5 %, in which people trade ten dollars: its whole reserve counts."""
     both = [
         one._replace(
             usd=2.1 if is_buy else 1.9,
@@ -229,7 +229,7 @@ def test_a_sample_of_the_rate_may_be_further_off_than_what_sets_a_price() -> Non
 
 
 def test_of_too_many_mints_those_are_kept_that_trade_or_hold_most() -> None:
-    """Junk that was traded since does not make a deep quiet token begin anew."""
+    """Trades of junk since then do not reset a deep quiet token."""
     pools = Standings(mints_max=100)
     pools.begin(Slot(1))
     for offer in trades("deep", range(100)):

@@ -1,4 +1,4 @@
-"""Two ingests, each with half of the mints, are one ingest of all, to the last bit."""
+"""Two ingests, each with half of the mints, equal one ingest of all, to the last bit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -80,7 +80,7 @@ class ForkingSource:
 
 
 def chain(random: Random) -> list[Block]:
-    """Return blocks over some days, in which some mints are traded for staked ones."""
+    """Return blocks of some days, in which some mints are traded for staked ones."""
     blocks: list[Block] = []
     time: int = START
     for slot in range(100, 100 + BLOCKS):
@@ -133,8 +133,8 @@ def first_slot(engine: str, folders: Sequence[Path]) -> int:
     return max(int(slot) for ((slot,),) in found)
 
 
-async def told(reports: Reports) -> list[object]:
-    """Return the report of each mint, or why there is none."""
+async def answers(reports: Reports) -> list[object]:
+    """Return the report of each mint, or the error in its place."""
     found: list[object] = []
     for mint in [WSOL, *MINTS]:
         try:
@@ -176,7 +176,7 @@ async def test_two_halves_are_the_whole(engine: str, seed: int, tmp_path: Path) 
         both = ShardFollowers(followers[1:])
         for each in (followers[0], both):
             await each.catch_up()
-        assert await told(both) == await told(followers[0])
+        assert await answers(both) == await answers(followers[0])
         assert both.folded() == followers[0].folded() == blocks[-1].slot
         assert both.age_ms() == followers[0].age_ms()
 

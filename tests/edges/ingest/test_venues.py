@@ -1,4 +1,4 @@
-"""A venue that falls silent is told, by what is usual of it; one that is rare is not."""
+"""A venue that falls silent is reported by its usual pauses; a quiet one is not."""
 
 import random
 from collections import Counter
@@ -14,7 +14,7 @@ from mintscope.edges.ingest.venues import VenueWatch
 START: Final = 1_800_000_000
 
 
-async def told(watch: VenueWatch) -> str:
+async def message_of(watch: VenueWatch) -> str:
     try:
         await watch.expect_none_silent()
     except ServiceUnavailable as trouble:
@@ -22,48 +22,48 @@ async def told(watch: VenueWatch) -> str:
     return ""
 
 
-async def first_told(swaps: Callable[[int], dict[str, int]], seconds: int) -> int | None:
-    """Return the second at which a venue is told as silent first, of *seconds*."""
+async def first_silent(swaps: Callable[[int], dict[str, int]], seconds: int) -> int | None:
+    """Return the second at which a venue is first reported as silent, within *seconds*."""
     watch = VenueWatch()
     for second in range(seconds):
         watch.note(UnixS(START + second), Counter(swaps(second)))
-        if await told(watch):
+        if await message_of(watch):
             return second
     return None
 
 
-async def test_a_busy_venue_that_stops_is_told_within_a_minute() -> None:
+async def test_a_busy_venue_that_stops_is_reported_within_a_minute() -> None:
     watch = VenueWatch()
     for second in range(3_600):
         watch.note(UnixS(START + second), {"busy": 3, "other": 1})
     for second in range(3_600, 3_661):
-        assert await told(watch) == ""
+        assert await message_of(watch) == ""
         watch.note(UnixS(START + second), {"other": 1})
-    assert "1 programs have no swaps any more: busy for 61 s" in await told(watch)
+    assert "1 programs have no swaps any more: busy for 61 s" in await message_of(watch)
     assert REGISTRY.get_sample_value("mintscope_venue_silent_s", {"program": "busy"}) == 61
     assert REGISTRY.get_sample_value("mintscope_venue_silent_s", {"program": "other"}) == 0
     watch.note(UnixS(START + 3_661), {"busy": 1, "other": 1})
-    assert await told(watch) == ""
+    assert await message_of(watch) == ""
 
 
-async def test_rare_ones_are_not_told_for_what_is_usual() -> None:
+async def test_rare_ones_are_not_reported_for_what_is_usual() -> None:
     """Swaps at random, on average every two minutes: the longest waits are ten."""
     drawn = random.Random(5)
     when = {second for second in range(86_400) if drawn.random() < 1 / 120}
-    at = await first_told(lambda second: {"rare": 1} if second in when else {}, 86_400)
+    at = await first_silent(lambda second: {"rare": 1} if second in when else {}, 86_400)
     assert at is None
 
 
-async def test_a_rare_one_that_stops_is_told_later() -> None:
+async def test_a_rare_one_that_stops_is_reported_later() -> None:
     drawn = random.Random(6)
     when = {second for second in range(14_400) if drawn.random() < 1 / 60}
-    at = await first_told(lambda second: {"rare": 1} if second in when else {}, 18_000)
+    at = await first_silent(lambda second: {"rare": 1} if second in when else {}, 18_000)
     assert at is not None
     assert 14_400 < at < 16_200
 
 
 async def test_a_burst_is_no_venue() -> None:
-    at = await first_told(lambda second: {"new": 50} if second < 300 else {"old": 1}, 3_600)
+    at = await first_silent(lambda second: {"new": 50} if second < 300 else {"old": 1}, 3_600)
     assert at is None
 
 
@@ -71,4 +71,4 @@ async def test_a_chain_that_stands_still_silences_no_venue() -> None:
     watch = VenueWatch()
     for second in range(1_200):
         watch.note(UnixS(START + second), {"busy": 3})
-    assert await told(watch) == ""
+    assert await message_of(watch) == ""

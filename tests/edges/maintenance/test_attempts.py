@@ -1,4 +1,4 @@
-"""Attempts that fail in a row are told until one succeeds, or an hour after the last."""
+"""Failures in a row are reported until an attempt succeeds, or an hour after the last."""
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -10,7 +10,7 @@ from mintscope.edges.maintenance.attempts import Attempts
 
 
 class Tried:
-    """A counter of attempts, and what is looked at."""
+    """A counter of attempts, and the check of it."""
 
     def __init__(self, failures_max: int) -> None:
         self.clock = ManualClock(UnixMs(0))
@@ -34,7 +34,7 @@ class Tried:
 
 
 @pytest.mark.parametrize("failures_max", [1, 3])
-async def test_failures_in_a_row_are_told_until_one_succeeds(failures_max: int) -> None:
+async def test_failures_in_a_row_are_reported_until_one_succeeds(failures_max: int) -> None:
     tried = Tried(failures_max)
     assert not await tried.is_told()
     for number in range(1, failures_max + 2):
@@ -59,7 +59,7 @@ async def test_one_that_succeeds_between_two_looks_ends_the_row() -> None:
     assert await tried.is_told()
 
 
-async def test_what_is_tried_no_more_is_told_no_more() -> None:
+async def test_without_further_attempts_the_check_passes() -> None:
     tried = Tried(1)
     tried.counter.labels("bad").inc()
     assert await tried.is_told()

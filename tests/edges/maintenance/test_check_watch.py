@@ -1,4 +1,4 @@
-"""A check that begins to fail is told once, and so is that it passes again; its metric goes on."""
+"""A check is logged once as it begins to fail, and as it passes again; its metric goes on."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,7 +15,7 @@ NOW: Final = UnixMs(1_800_000_000_000)
 
 
 class Checks:
-    """What they say now."""
+    """Checks with results that a test sets."""
 
     def __init__(self) -> None:
         self.said: dict[str, str] = {"node": "ok", "data": "ok"}
@@ -26,7 +26,7 @@ class Checks:
         return dict(self.said)
 
     async def after(self, seconds: float, **said: str) -> list[Mapping[str, object]]:
-        """Return the lines of a look after *seconds*, at which they say that."""
+        """Return the lines of a run after *seconds*, with these results."""
         self.clock.advance(int(seconds * 1_000))
         self.said |= said
         with capture_logs() as lines:
@@ -38,7 +38,7 @@ def shown(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-async def test_a_check_is_told_when_it_fails_and_when_it_passes() -> None:
+async def test_a_check_is_logged_when_it_fails_and_when_it_passes() -> None:
     checks = Checks()
     assert await checks.after(0) == []
     assert shown("mintscope_check_ok", check="node") == 1
@@ -71,7 +71,7 @@ async def test_a_vital_one_takes_readiness() -> None:
     assert shown("mintscope_ready") == 1
 
 
-async def test_what_has_not_passed_yet_is_told_once_it_lasts() -> None:
+async def test_a_check_that_has_not_passed_yet_is_logged_once_it_lasts() -> None:
     """A process that starts has no block yet."""
     checks = Checks()
     assert await checks.after(0, data="no block has been applied yet") == []

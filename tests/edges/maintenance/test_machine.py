@@ -1,4 +1,4 @@
-"""Disk, memory and write-ahead log are looked at as they are: real files, and a real log."""
+"""Disk, memory and write-ahead log are measured for real: real files, and a real log."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def looked_at(folder: Path, **bounds: float) -> Machine:
     return Machine(folder, **(usual | bounds))  # type: ignore[arg-type]
 
 
-async def test_a_disk_with_less_room_than_wanted_is_told(tmp_path: Path) -> None:
+async def test_a_disk_with_too_little_space_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "there" / "yet"
     free = disk_free_bytes(folder)
     await looked_at(folder, disk_bytes_min=free // 2).expect_disk()
@@ -29,7 +29,7 @@ async def test_a_disk_with_less_room_than_wanted_is_told(tmp_path: Path) -> None
     assert abs(shown - disk_free_bytes(folder)) < 1_024 * MIB
 
 
-async def test_memory_that_runs_out_is_told(tmp_path: Path) -> None:
+async def test_memory_that_runs_out_is_reported(tmp_path: Path) -> None:
     share = memory_free_share()
     assert share is not None
     assert 0 < share < 1
@@ -41,7 +41,7 @@ async def test_memory_that_runs_out_is_told(tmp_path: Path) -> None:
 async def test_the_limit_of_a_control_group_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it has cached of files is free; by the files of cgroup v2."""
+    """Cached files count as free memory, by the files of cgroup v2."""
     group = tmp_path / "system.slice" / "mintscope.service"
     group.mkdir(parents=True)
     (group / "memory.max").write_text("1000\n")
@@ -58,8 +58,8 @@ async def test_the_limit_of_a_control_group_counts(
     assert share != pytest.approx(0.08)
 
 
-async def test_a_log_that_a_reader_keeps_long_is_told(tmp_path: Path) -> None:
-    """A reader that stays keeps SQLite from beginning the log again."""
+async def test_a_log_that_a_reader_keeps_long_is_reported(tmp_path: Path) -> None:
+    """A reader that stays keeps SQLite from restarting the log."""
     path = tmp_path / "market.sqlite"
     written, reading = apsw.Connection(str(path)), apsw.Connection(str(path))
     written.execute("PRAGMA journal_mode = WAL")

@@ -1,4 +1,4 @@
-"""The public address is asked as clients do: real TLS servers, with good and bad certificates."""
+"""The check of the public address, with real TLS servers, and good and bad certificates."""
 
 import asyncio
 import ssl
@@ -25,10 +25,10 @@ def certificate(folder: Path, days: float) -> Path:
 
 @asynccontextmanager
 async def served(pem: Path | None, answer: bytes = WELL) -> AsyncIterator[int]:
-    """Answer whatever is asked with *answer*, over TLS if there is a *pem*; yield the port."""
+    """Answer every request with *answer*, over TLS if there is a *pem*; yield the port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.IncompleteReadError, OSError):  # what came was no HTTP
+        with suppress(asyncio.IncompleteReadError, OSError):  # the request was not HTTP
             await reader.readuntil(b"\r\n\r\n")
             writer.write(answer)
         writer.close()
@@ -43,7 +43,7 @@ async def served(pem: Path | None, answer: bytes = WELL) -> AsyncIterator[int]:
 
 
 async def said(origin: str, trusted: Path | None = None) -> str:
-    """Return what is wrong with *origin*; "" if nothing is."""
+    """Return the failure of *origin*; "" if it has none."""
     address = PublicAddress(
         origin,
         SystemClock(),
@@ -75,7 +75,7 @@ async def test_a_good_certificate_is_shown_with_its_end(tmp_path: Path) -> None:
         (90, False, "clients refuse the certificate of localhost"),
     ],
 )
-async def test_what_is_wrong_with_a_certificate_is_told(
+async def test_the_fault_of_a_certificate_is_reported(
     tmp_path: Path,
     days: float,
     is_trusted: bool,  # noqa: FBT001 - pytest names it
@@ -86,7 +86,7 @@ async def test_what_is_wrong_with_a_certificate_is_told(
         assert words in await said(f"https://localhost:{port}", pem if is_trusted else None)
 
 
-async def test_an_address_that_does_not_lead_here_is_told() -> None:
+async def test_an_address_that_does_not_lead_here_is_reported() -> None:
     async with served(None) as port:
         assert await said(f"http://127.0.0.1:{port}") == ""
     async with served(None, b"HTTP/1.1 502 Bad Gateway\r\n\r\n") as port:

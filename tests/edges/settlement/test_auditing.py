@@ -323,7 +323,7 @@ async def test_a_long_history_is_compared_over_many_audits(
 
 
 async def test_a_process_that_starts_begins_no_walk_if_one_has_ended_today(world: World) -> None:
-    """A start costs the same at any age; what is new since the last audit is checked."""
+    """A start costs the same at any age; entries since the last audit are checked."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.seconds(180)
     assert await world.audit(is_start=True) == []

@@ -1,4 +1,4 @@
-"""What support is told of a payment by the chain, whether it has a row or has lost it."""
+"""Searches of support for a payment on chain, with its row or without."""
 
 from pathlib import Path
 from typing import Final
@@ -84,7 +84,7 @@ async def test_a_signature_that_is_on_no_chain_and_a_node_that_is_away(tmp_path:
 
 
 @pytest.mark.parametrize("changes", [{"fee_payer_key": None}, {"pay_to": None}])
-async def test_without_payments_the_chain_is_not_asked_and_the_reason_is_told(
+async def test_without_payments_the_chain_is_not_asked_and_the_reason_is_shown(
     tmp_path: Path, changes: dict[str, None]
 ) -> None:
     async with world_at(tmp_path) as world:

@@ -1,4 +1,4 @@
-"""Whatever keeps blocks from coming is told in words, by nodes that have each fault."""
+"""The reason why blocks do not arrive is reported in words, for nodes with each fault."""
 
 import asyncio
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ CONFIRMED: Final = Commitment.CONFIRMED
 
 @dataclass
 class AnyNode:
-    """Implements Node: it says what it is told to."""
+    """Implements Node with answers that a test sets."""
 
     newest: int = 100
     failure: str = ""
@@ -65,7 +65,7 @@ class AnyNode:
 
 
 class Watched:
-    """A node that is watched, and what is said of it."""
+    """A node that is watched, and the check of it."""
 
     def __init__(self) -> None:
         self.node, self.clock = AnyNode(), ManualClock(UnixMs(0))
@@ -93,7 +93,7 @@ async def test_nothing_is_said_while_blocks_are_fresh(watched: Watched) -> None:
     assert await watched.said(age_s=LATE_S) == ""
 
 
-async def test_a_refusal_is_told_with_what_the_node_said(watched: Watched) -> None:
+async def test_a_refusal_is_reported_with_the_error_of_the_node(watched: Watched) -> None:
     watched.node.failure = "HTTP 429, 5 times in a row"
     with pytest.raises(Unreachable):
         await watched.watched.block(Slot(100), CONFIRMED)
@@ -105,7 +105,7 @@ async def test_a_refusal_is_told_with_what_the_node_said(watched: Watched) -> No
     assert "429" not in await watched.said(age_s=30)
 
 
-async def test_one_that_stands_still_is_told(watched: Watched) -> None:
+async def test_one_that_stands_still_is_reported(watched: Watched) -> None:
     await watched.watched.head(CONFIRMED)
     watched.clock.advance(12_000)
     await watched.watched.head(CONFIRMED)
@@ -114,7 +114,7 @@ async def test_one_that_stands_still_is_told(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("absence", [Absence.NOT_READY, Absence.PURGED, Absence.SKIPPED])
-async def test_a_block_that_is_not_given_is_told(watched: Watched, absence: Absence) -> None:
+async def test_a_block_that_is_not_given_is_reported(watched: Watched, absence: Absence) -> None:
     watched.node.missing = Missing(slot=Slot(101), absence=absence, reason="-32001")
     watched.node.newest = 150
     assert await watched.watched.block(Slot(101), CONFIRMED) == watched.node.missing
@@ -122,7 +122,7 @@ async def test_a_block_that_is_not_given_is_told(watched: Watched, absence: Abse
     assert f"names slot 150 and does not give the block after 100 ({absence.name}: -32001)" in said
 
 
-async def test_one_that_lags_is_told(watched: Watched) -> None:
+async def test_one_that_lags_is_reported(watched: Watched) -> None:
     for newest in range(100, 130):
         watched.node.newest = newest
         await watched.watched.block(Slot(newest), CONFIRMED)
@@ -130,7 +130,7 @@ async def test_one_that_lags_is_told(watched: Watched) -> None:
     assert "the node is behind" in await watched.said(slot=129, age_s=160)
 
 
-async def test_one_that_goes_back_is_told(watched: Watched) -> None:
+async def test_one_that_goes_back_is_reported(watched: Watched) -> None:
     await watched.watched.head(CONFIRMED)
     watched.node.newest = 40
     watched.clock.advance(12_000)
@@ -138,7 +138,7 @@ async def test_one_that_goes_back_is_told(watched: Watched) -> None:
     assert "the node is behind: it names slot 40, and has named 100 before" in said
 
 
-async def test_one_that_does_not_answer_is_told(watched: Watched) -> None:
+async def test_one_that_does_not_answer_is_reported(watched: Watched) -> None:
     watched.node.gives_blocks = False
     asking = asyncio.create_task(watched.watched.block(Slot(100), CONFIRMED))
     await asyncio.sleep(0)

@@ -1,7 +1,7 @@
 """No statement costs more because the store is old: PostgreSQL's plans at two ages.
 
-PostgreSQL plans by what it knows of the tables, so each is filled, and looked at: a plan that reads
-a growing table from end to end grows with it.  SQLite's plans depend on the schema alone: they are
+PostgreSQL plans by its statistics of the tables, so each is filled and analyzed: a plan that reads
+a growing table from end to end grows with it.  SQLite's plans depend only on the schema: they are
 in test_statements.py.
 """
 
@@ -17,9 +17,9 @@ from support.scenes.postgres import dsn_in
 from support.sql_statements import STATEMENTS, text_of
 
 AGES: Final = (5_000, 50_000)
-GROWTH: Final = 3.0  # of what a plan is expected to cost, while the store grows to ten times
+GROWTH: Final = 3.0  # of the expected cost of a plan, while the store grows to ten times
 CHEAP: Final = 500.0  # some hundred rows by their keys
-# What fills a table with n rows; every number of a row is that of the row.
+# The statement that fills a table with n rows; every number of a row is that of the row.
 FILL: Final = {
     "credit_account": "(id, token_hash, hint, note, issued_at, balance)"
     " SELECT n, sha256(n::text::bytea), lpad(to_hex(n), 8, '0'), '', n, 5",
@@ -50,7 +50,7 @@ FILL: Final = {
     "waypoint": "(mint, timeframe, bucket, closed, acc) SELECT n % 1000 + 1, 'm1', n, 1, ''",
 }
 # The log is left out: it holds minutes.
-# The beginnings of those that read such a table from end to end.  The list may only shrink.
+# The beginnings of statements that read such a table from end to end.  The list may only shrink.
 READ_ALL: Final = {
     "SELECT a.id, a.hint, a.note, a.issued_at": "an operator: credits show",
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
@@ -66,7 +66,7 @@ ARRAYS: Final = {1016: "bigint[]", 1009: "text[]", 1001: "bytea[]", 1022: "doubl
 
 
 def value(kind: int, number: int, *, is_limit: bool) -> str:
-    """Return a value of the type *kind*: of the newest rows, as a service asks for them."""
+    """Return a value of the type *kind*: of the newest rows, which a service asks for."""
     if is_limit:
         return "100::bigint"
     if kind in ARRAYS:
@@ -80,7 +80,7 @@ def value(kind: int, number: int, *, is_limit: bool) -> str:
 
 
 def explained(db: psycopg.Connection[Any], text: str, newest: int) -> Any:
-    """Return the plan of *text*, None for one that PostgreSQL cannot prepare so."""
+    """Return the plan of *text*, None if PostgreSQL cannot prepare it in this way."""
     result = db.pgconn.prepare(b"explained", text.encode())
     if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
         return None

@@ -1,4 +1,4 @@
-"""Debits wait for no lock that all replicas share: for the rows of their accounts alone."""
+"""Debits wait only for the rows of their accounts, and for no lock that all replicas share."""
 
 from contextlib import closing
 from pathlib import Path

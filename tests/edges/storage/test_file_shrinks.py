@@ -1,4 +1,4 @@
-"""A file of SQLite gives back what it does not need, and its log stays bounded."""
+"""A SQLite file returns unused pages to the disk, and its log stays bounded."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -37,7 +37,7 @@ def pages(db: SqliteDatabase) -> int:
 
 
 def empty_and_fill(db: SqliteDatabase) -> int:
-    """Return how many pages it had when it was full."""
+    """Return the number of its pages when it was full."""
     db.execute(FILL)
     full = pages(db)
     db.execute("DELETE FROM list_snapshot_piece")

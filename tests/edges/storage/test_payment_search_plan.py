@@ -34,7 +34,7 @@ def test_no_large_table_is_read_from_end_to_end(tmp_path: Path, lacks: str | Non
 
 @pytest.mark.parametrize("lacks", [None, "payment_account", "credit_account_hint"])
 def test_postgresql_has_an_index_for_each_look(tmp_path: Path, lacks: str | None) -> None:
-    """A table is read from end to end only where no index would do: that is made dear here."""
+    """Full scans cost so much here that a plan has one only if no index is usable."""
     places = {"accounts": "1", "signatures": "'s'", "payers": "'w'"}
     statement = statements.PAYMENTS.format(**places)
     for value in ("'h'", "20", "20"):

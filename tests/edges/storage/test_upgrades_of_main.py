@@ -1,4 +1,4 @@
-"""Stores that commits of main have written are upgraded as the documents say, and lose nothing."""
+"""Stores that commits of main have written upgrade as documented, and lose no data."""
 
 import json
 from contextlib import closing
@@ -18,7 +18,7 @@ from support.scenes.postgres import dsn_in, url_in
 from support.stores_of_main import CREDITS, EMAIL, Kept, fill_postgres, kept, sqlite_folder
 
 KEPT: Final = kept()
-# The rows of these are moved, or are of the process that runs.
+# The rows of these tables are moved, or belong to the running process.
 NOT_COUNTED: Final = {"migration", "replica_settings", "ingest_epoch"}
 
 
@@ -34,7 +34,7 @@ NOT_COUNTED: Final = {"migration", "replica_settings", "ingest_epoch"}
 def old(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, Kept, Path]:
-    """Return the engine, what is kept of the commit, and the data_dir."""
+    """Return the engine, the stored data of the commit, and the data_dir."""
     engine, of = request.param
     data = tmp_path / "data"
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(data))
@@ -55,7 +55,7 @@ def run(*words: str) -> Result:
 
 
 def counts(engine: str, data: Path) -> dict[str, int]:
-    """Return how many rows each table has."""
+    """Return the number of rows of each table."""
     found: dict[str, int] = {}
     if engine == "postgresql":
         with psycopg.connect(dsn_in(data.parent, ())) as db:
@@ -112,6 +112,6 @@ def test_it_is_upgraded_by_the_book(old: tuple[str, Kept, Path], tmp_path: Path)
     assert made.exit_code == 0, made.output
     verified = run("backup", "verify", json.loads(made.stdout)["folder"], "--json")
     assert verified.exit_code == 0, verified.output
-    told = json.loads(verified.stdout)
-    assert (told["isSound"], told["creditTokens"], told["migrationsRun"]) == (True, 1, 0)
-    assert told["slot"] is not None
+    report = json.loads(verified.stdout)
+    assert (report["isSound"], report["creditTokens"], report["migrationsRun"]) == (True, 1, 0)
+    assert report["slot"] is not None

@@ -1,4 +1,4 @@
-"""`mintscope backup`: whole copies in rotation, noted, and known to be good by a test restore."""
+"""`mintscope backup`: complete copies in rotation, noted, and verified by a restore."""
 
 import asyncio
 import json
@@ -57,11 +57,11 @@ def silent(_what: str, _count: int) -> None: ...
 
 def test_a_backup_goes_into_a_folder_of_its_own_and_is_noted(data: Path, tmp_path: Path) -> None:
     result = run("backup", "--to", str(tmp_path / "kept"), "--json")
-    told = json.loads(result.stdout)
+    report = json.loads(result.stdout)
     (made,) = (tmp_path / "kept").glob("mintscope-*")
 
     assert result.exit_code == 0, result.output
-    assert told == {"folder": str(made), "removed": []}
+    assert report == {"folder": str(made), "removed": []}
     assert {MONEY_FILE, MARKET_FILE, PEPPER_FILE} <= {each.name for each in made.iterdir()}
     upgrade = json.loads(run("upgrade", "--check", "--json").stdout)
     assert upgrade["backup"]["place"] == str(made)
@@ -139,9 +139,7 @@ def test_what_is_kept_is_what_a_calendar_says(
     assert backups.kept(found, kept_max, keep_days) == expected
 
 
-def test_a_restored_copy_is_audited_and_what_is_wrong_in_it_is_told(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_restored_copy_is_audited_and_its_faults_are_shown(data: Path, tmp_path: Path) -> None:
     del data
     made = backups.take(load(None).config, tmp_path / "kept", silent, NOW)
     sound = run("backup", "verify", str(made), "--scratch", str(tmp_path), "--json")
@@ -149,10 +147,10 @@ def test_a_restored_copy_is_audited_and_what_is_wrong_in_it_is_told(
         db.execute("UPDATE credit_account SET balance = balance + 1")
     wrong = run("backup", "verify", str(made))
 
-    told = json.loads(sound.stdout)
+    report = json.loads(sound.stdout)
     assert sound.exit_code == 0, sound.output
-    assert told["isSound"]
-    assert (told["creditTokens"], told["entries"]) == (1, 1)
+    assert report["isSound"]
+    assert (report["creditTokens"], report["entries"]) == (1, 1)
     assert not list(tmp_path.glob("mintscope-verify-*"))
     assert wrong.exit_code == 1
     assert "I2: a balance is not the sum of its entries" in wrong.output

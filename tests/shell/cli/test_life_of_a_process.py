@@ -1,4 +1,4 @@
-"""A process says when it starts, as what, and when it stops, and why; in JSON nothing is plain."""
+"""A process logs its start with its version, and its stop with the reason; all lines are JSON."""
 
 import os
 import signal
@@ -38,18 +38,18 @@ def test_an_api_says_when_it_starts_and_why_it_stops(tmp_path: Path) -> None:
     with started("api", tmp_path, MINTSCOPE_API__STALE_AFTER_S="77") as process:
         try:
             assert process.stderr is not None
-            told = ""
-            while not addresses_in(told):
+            logged = ""
+            while not addresses_in(logged):
                 line = process.stderr.readline()
-                assert line, told
-                told += line
+                assert line, logged
+                logged += line
             process.send_signal(signal.SIGTERM)
-            told += process.stderr.read()
+            logged += process.stderr.read()
             assert process.wait(READY_S) == 0
         finally:
             process.kill()
-    lines = json_lines(told)
-    assert len(lines) == len(told.splitlines()), "each line is an object"
+    lines = json_lines(logged)
+    assert len(lines) == len(logged.splitlines()), "each line is an object"
     start, stop = of(lines, "starts"), of(lines, "stops")
     assert start["process"] == "api"
     assert start["version"] == __version__
@@ -67,12 +67,12 @@ def test_a_process_that_an_operator_must_look_at_says_why_it_stops(tmp_path: Pat
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     with started("api", tmp_path) as process:
-        _, told = process.communicate(timeout=READY_S)
+        _, logged = process.communicate(timeout=READY_S)
     assert process.returncode == 3
-    stop = of(json_lines(told), "stops")
+    stop = of(json_lines(logged), "stops")
     assert stop["exit_code"] == 3
     assert "to be closed to other users" in stop["reason"]
-    assert [line for line in told.splitlines() if not line.startswith("{")] == []
+    assert [line for line in logged.splitlines() if not line.startswith("{")] == []
 
 
 @pytest.mark.process

@@ -70,8 +70,8 @@ def run(*words: str) -> Result:
 def found(what: str) -> list[dict[str, Any]]:
     result = run(what, "--json")
     assert result.exit_code == 0, result.output
-    told: list[dict[str, Any]] = json.loads(result.stdout)["found"]
-    return told
+    answer: list[dict[str, Any]] = json.loads(result.stdout)["found"]
+    return answer
 
 
 @pytest.mark.usefixtures("folder")
@@ -121,12 +121,12 @@ def test_a_search_in_vain_says_what_was_looked_at(what: str, said: str) -> None:
 @pytest.mark.usefixtures("folder")
 def test_an_unknown_signature_has_a_text_and_a_next_step() -> None:
     result = run(UNKNOWN, "--json")
-    told = json.loads(result.stdout)
+    answer = json.loads(result.stdout)
 
     assert result.exit_code == 1
-    assert told["lookedAt"]["payments"] == 1
-    assert told["found"][0]["finding"] == "not_found"
-    assert "not pay again" in told["found"][0]["textForCustomer"]
+    assert answer["lookedAt"]["payments"] == 1
+    assert answer["found"][0]["finding"] == "not_found"
+    assert "not pay again" in answer["found"][0]["textForCustomer"]
 
 
 @pytest.mark.usefixtures("folder")

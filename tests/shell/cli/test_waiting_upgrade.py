@@ -141,16 +141,16 @@ def test_a_check_measures_the_upgrade_and_leaves_the_store(
 ) -> None:
     before = waiting()
     result = run(environment, "upgrade", "--check", "--json")
-    told = json.loads(result.stdout)
+    plan = json.loads(result.stdout)
 
     assert result.exit_code == 0, result.output
-    assert told["migrations"] == before
-    steps = {f"{each['store']} {each['migration']}": each["tookS"] for each in told["steps"]}
+    assert plan["migrations"] == before
+    steps = {f"{each['store']} {each['migration']}": each["tookS"] for each in plan["steps"]}
     assert steps.keys() == set(before)
     assert min(steps.values()) >= 0
-    assert told["whyNotMeasured"] is None
-    assert [each["version"] for each in told["writtenBy"]] == [__version__]
-    assert told["backup"] is None
+    assert plan["whyNotMeasured"] is None
+    assert [each["version"] for each in plan["writtenBy"]] == [__version__]
+    assert plan["backup"] is None
     assert waiting() == before
     assert not list(tmp_path.rglob(".mintscope-upgrade-*"))
     shown = run(environment, "upgrade", "--check").output
@@ -161,7 +161,7 @@ def test_a_check_measures_the_upgrade_and_leaves_the_store(
 def test_a_check_measures_what_a_migration_takes(
     environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slower migration takes longer, on both engines."""
+    """A slower migration shows a longer time, on both engines."""
     is_sqlite = "MINTSCOPE_STORE" not in environment
     slow = (
         "CREATE TABLE slow AS WITH RECURSIVE n (i) AS"
@@ -178,13 +178,13 @@ def test_a_check_measures_what_a_migration_takes(
         "migrations",
         lambda kind: [*older(kind), Migration(NUMBER + 1, "9002_slow.sql", slow)],
     )
-    told = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
-    times = {each["migration"]: each["tookS"] for each in told["steps"] if each["store"] == "money"}
+    plan = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
+    times = {each["migration"]: each["tookS"] for each in plan["steps"] if each["store"] == "money"}
 
     assert times["9002_slow.sql"] > times[NAME]
     if is_sqlite:
-        assert told["bytesNeeded"] > 300_000
-        assert told["bytesFree"] > 0
+        assert plan["bytesNeeded"] > 300_000
+        assert plan["bytesFree"] > 0
 
 
 def test_an_upgrade_wants_a_backup_of_the_last_day(
@@ -222,11 +222,11 @@ def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(
         return  # there the copy of a running service is measured
     with session(environment["MINTSCOPE_STORE"]) as connected:
         connected.execute(SHARE, (SessionLock.SERVING,))
-        told = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
+        plan = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
         shown = run(environment, "upgrade", "--check").output
 
-    assert told["steps"] == []
-    assert "the service runs" in told["whyNotMeasured"]
+    assert plan["steps"] == []
+    assert "the service runs" in plan["whyNotMeasured"]
     assert "not measured" in shown
 
 

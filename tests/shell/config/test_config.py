@@ -517,7 +517,7 @@ def text_of(value: object) -> str:
 
 
 def test_every_secret_may_stand_in_a_file_of_its_own() -> None:
-    """The fee payer's key had its file before, and it is read where it is used."""
+    """The fee payer's key had its file before, which its users read."""
     keys = [each for _, _, group in settings() for each in group]
     secrets = {each.key for each in keys if "Secret" in str(each.field.annotation)}
 

@@ -1,4 +1,4 @@
-"""The age of the newest backup is a check of the api, if backups are looked at."""
+"""The age of the newest backup is a check of the api, unless it is switched off."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from mintscope.shell.config.sections import WatchConfig
 from mintscope.shell.wiring.watching import backup_checks
 
 
-async def test_an_old_backup_is_told() -> None:
+async def test_an_old_backup_is_reported() -> None:
     (check,) = backup_checks(Config())
     BACKUP_AGE_S.set(26 * 3_600)
     await check.probe()

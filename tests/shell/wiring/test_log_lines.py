@@ -1,4 +1,4 @@
-"""Lines that repeat are folded, lines of libraries are lines of the log, and none is plain."""
+"""Repeated lines are folded, lines of libraries become lines of the log, and none is plain."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ TIMES: Final = {"timestamp", "exception"}
 
 
 class Log:
-    """What is printed of lines that are logged at times."""
+    """The printed lines of events that are logged at given times."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -42,9 +42,9 @@ def test_a_line_that_repeats_is_printed_once_a_minute() -> None:
         log.now_s += 0.1
         assert log.printed("away", reason="no answer", wait_s=number / 7, exception="Trace") == []
     log.now_s = FOLDED_S + 1
-    told, other = log.printed("another", level="info")
-    assert (told["event"], told["repeated"]) == ("away", 500)
-    assert "exception" not in told
+    folded, other = log.printed("another", level="info")
+    assert (folded["event"], folded["repeated"]) == ("away", 500)
+    assert "exception" not in folded
     assert other["event"] == "another"
     assert len(log.printed("away", reason="no answer", wait_s=1)) == 1
 
@@ -65,15 +65,15 @@ def test_the_last_line_tells_what_was_left_out_before_it() -> None:
     log = Log()
     log.printed("away")
     log.printed("away")
-    told, last = log.printed("stops", level="info")
-    assert (told["event"], told["repeated"], last["event"]) == ("away", 1, "stops")
+    folded, last = log.printed("stops", level="info")
+    assert (folded["event"], folded["repeated"], last["event"]) == ("away", 1, "stops")
 
 
 def test_what_is_remembered_is_bounded() -> None:
     log = Log()
     for number in range(10_000):
         assert len(log.printed("away", reason=f"{number}")) == 1
-    assert len(log._folding._folded) <= 200  # noqa: SLF001 - what is bounded
+    assert len(log._folding._folded) <= 200  # noqa: SLF001 - the bounded table
 
 
 @pytest.fixture

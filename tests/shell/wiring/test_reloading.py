@@ -1,4 +1,4 @@
-"""A SIGHUP takes over what may change, and names what may not."""
+"""A SIGHUP applies settings that may change, and names those that may not."""
 
 import asyncio
 import os
@@ -38,8 +38,8 @@ def test_what_may_change_is_taken_over_and_the_rest_is_named_until_a_restart() -
 
     assert applied == ["debug"]
     assert [each["event"] for each in nothing] == ["settings_reloaded"]
-    told = [(each["event"], each.get("settings")) for each in lines]
-    assert told == [
+    logged = [(each["event"], each.get("settings")) for each in lines]
+    assert logged == [
         ("settings_reloaded", None),
         ("restart needed", ["api.port"]),
         ("settings_reloaded", None),

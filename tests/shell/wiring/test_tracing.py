@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry: off unless a collector is configured, and then as its protocol says."""
+"""Traces by OpenTelemetry: off unless a collector is configured, and then by its protocol."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ protocol = pytest.importorskip(
 
 @contextmanager
 def collector() -> Iterator[tuple[str, list[Any]]]:
-    """Take OTLP over HTTP; yield the address, and the requests that have come."""
+    """Receive OTLP over HTTP; yield the address, and the requests so far."""
     came: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):

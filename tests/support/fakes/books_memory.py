@@ -30,7 +30,7 @@ class MemoryBooks:
         return Walked(0, 0, None, None)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:  # noqa: ARG002 - it keeps none
-        """Delete nothing: there is nothing to forget."""
+        """Delete nothing: the fake keeps no spends."""
         return False
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:

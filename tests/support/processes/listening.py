@@ -22,7 +22,7 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
 
 
 def addresses_in(log: str) -> list[str]:
-    """Return where the api processes of *log* have said that they serve clients."""
+    """Return the addresses at which the api processes of *log* serve clients."""
     return [line["address"] for line in json_lines(log) if line["event"] == "serving"]
 
 

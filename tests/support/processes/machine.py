@@ -1,8 +1,8 @@
-"""A machine that the page about installing is followed on: a folder, and programs that stand in.
+"""A machine for the steps of docs/install: a folder, and stand-ins of programs.
 
-What changes a real machine is done below the folder: `systemctl` reads the units that were
-installed there and runs what they say, `install` and `chown` leave owners alone, `runuser` runs as
-who we are. Everything else is the real thing.
+Changes of a real machine are made below the folder: `systemctl` reads the units that were installed
+there and runs their commands, `install` and `chown` leave owners alone, `runuser` runs as the
+current user. Everything else is real.
 """
 
 import os
@@ -21,7 +21,7 @@ from mintscope.shell.config.load import child_environment
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 SITE: Final = sysconfig.get_path("purelib")
-# Paths of the page that are the machine's, and so lie below its folder.
+# Paths of the page that belong to the machine, and so are below its folder.
 OURS: Final = re.compile(r"(?<![\w./-])/(opt|etc|var/lib|usr/local)/")
 LOCKED: Final = re.compile(
     r"^(\S+)/bin/python -m pip install --require-hashes --only-binary :all: -r (requirements/\S+)$",
@@ -128,15 +128,15 @@ PROGRAMS: Final[Mapping[str, str]] = {
 
 
 def _taken_from_here(line: re.Match[str]) -> str:
-    """Return what lets an environment find what the lock names in that of the tests."""
+    """Return the command that lets an environment find packages of the tests' environment."""
     where = f"{line[1]}/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
     return f"echo {SITE} > $({where})/locked.pth"
 
 
 class Machine:
-    """One machine; *environment* is what its processes have beside their own.
+    """One machine; *environment* has further variables of its processes.
 
-    checkout   a folder that looks like the repository, and in which nothing of it is changed
+    checkout   a folder that looks like the repository, and does not change it
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
@@ -159,7 +159,7 @@ class Machine:
         self.path = f"{folder / 'usr/local/bin'}:{programs}:/usr/bin:/bin"
 
     def here(self, block: str) -> str:
-        """Return *block* with the machine's paths below its folder, and without the registry."""
+        """Return *block* with paths below the folder of the machine, and without the registry."""
         joined = re.sub(r"\\\n\s*", "", block)
         for _, lock in LOCKED.findall(joined):
             assert " --hash=sha256:" in (ROOT / lock).read_text(), lock
@@ -167,7 +167,7 @@ class Machine:
         return OURS.sub(rf"{self.folder}/\1/", offline)
 
     def run(self, block: str) -> str:
-        """Run a *block* of the page; return what it prints."""
+        """Run a *block* of the page; return its output."""
         text = self.here(block)
         ran = subprocess.run(
             ["sh", "-euc", text],
@@ -189,7 +189,7 @@ class Machine:
         return "\n".join(each.read_text()[-3_000:] for each in logs)
 
     def end(self) -> None:
-        """End what the services run."""
+        """End the processes of the services."""
         for pid in (self.folder / "run").glob("*.pid"):
             with suppress(ProcessLookupError):
                 os.killpg(int(pid.read_text()), signal.SIGKILL)

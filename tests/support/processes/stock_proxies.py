@@ -1,4 +1,4 @@
-"""nginx and Caddy as they come: told where to listen and whom to ask, and nothing else."""
+"""nginx and Caddy with default settings, apart from their addresses."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ http {{
 
 @contextmanager
 def nginx_before(upstream: str, folder: Path) -> Iterator[str]:
-    """Run nginx before *upstream*; yield its address.  Skips where there is none, but not in CI."""
+    """Run nginx before *upstream*; yield its address.  Skips without nginx, but not in CI."""
     program = shutil.which("nginx", path=SEARCHED)
     if program is None:
         reason = "did not run: there is no nginx here; `make test` fetches it where it can"

@@ -1,4 +1,4 @@
-"""A token that imitates a larger one, or whose name hides something: pages say so."""
+"""Pages warn of a token that imitates a larger one, or whose name hides something."""
 
 from pathlib import Path
 from typing import Final
@@ -50,5 +50,5 @@ async def test_a_look_alike_is_named_as_one_on_its_page_and_in_the_list(tmp_path
     assert HIDES in words(own)
     assert BONE in own.text
     assert ZERO_WIDTH not in listed + own.text
-    for told in (IMITATES, HIDES):
-        assert told not in words(larger)
+    for warning in (IMITATES, HIDES):
+        assert warning not in words(larger)

@@ -24,7 +24,7 @@ PAGE: Final = """<!doctype html><meta charset="utf-8"><title>Another origin</tit
 
 
 def import_map(packages: Path) -> dict[str, Any]:
-    """Return the import map of what is installed in the folder *packages*, a `node_modules`."""
+    """Return the import map of the packages in the folder *packages*, a `node_modules`."""
     found: dict[str, Any] = {"imports": {}, "scopes": {}}
     for manifest in packages.rglob("package.json"):
         inside = manifest.parent.relative_to(packages)
@@ -49,7 +49,7 @@ def _exports(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(choice: Any) -> str | None:
-    """Return what a browser takes of *choice*."""
+    """Return the entry of *choice* for browsers."""
     if isinstance(choice, str):
         return choice
     for condition, inner in (choice or {}).items() if isinstance(choice, dict) else ():
@@ -78,12 +78,12 @@ class _Handler(SimpleHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextmanager
 def page_of_modules(packages: Path, program: str) -> Iterator[str]:
-    """Serve a page that runs *program*, a module, beside what is in *packages*; yield where."""
+    """Serve a page that runs *program*, a module, with *packages*; yield its address."""
     page = PAGE.format(imports=json.dumps(import_map(packages)), program=program).encode()
     kind = type("Handler", (_Handler,), {"page": page})
     with ThreadingHTTPServer(
