@@ -63,10 +63,10 @@ audit: $(VENV)/dev ## the locks against advisories; more of them from the folder
 sbom: $(VENV)/dev ## build/sbom.json: what a service is made of, as CycloneDX
 	@$(BIN)/python -m prove.supply.sbom
 
-night: $(VENV)/prometheus ## each fault of a night under a running service, and who names it within 60 s: half an hour
+night: $(VENV)/prometheus ## each fault of a night under a running service, and its signs within 60 s: half an hour
 	@$(BIN)/python -m prove.night $(ARGS)
 
-interop: $(VENV)/dev ## clients that others wrote, newest and older, at a service of this checkout: a table; needs a network
+interop: $(VENV)/dev ## newest and older clients of others against a service of this checkout: a table; needs a network
 	@$(BIN)/python -m prove.interop $(ARGS)
 
 report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last found, as one page
@@ -81,7 +81,7 @@ mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each
 market: $(VENV)/bench ## 5,000 swaps a second over 100,000 tokens, MINUTES=10 each on PostgreSQL and SQLite: lag, processor, memory, disk
 	@$(BIN)/python -m bench.whole_market $(or $(MINUTES),10)
 
-age: $(VENV)/dev ## what years of rows cost, at three ages on both engines, as a table: minutes; ARGS="--scale 1": hours, 60 GB
+age: $(VENV)/dev ## the cost of years of rows, at three ages on both engines, as a table: minutes; ARGS="--scale 1": hours, 60 GB
 	@$(BIN)/python -m bench.age $(ARGS)
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
@@ -142,7 +142,7 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	done; $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true; for each in $$started; do wait $$each || exit 1; done
 	@touch $@
 
-# Chromium and nginx come from Debian where that is possible; without them their tests are skipped.
+# Chromium and nginx come from Debian if possible; without them their tests are skipped.
 $(VENV)/browser: $(VENV)/dev
 	@[ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
 	  echo "installing nginx ..."; export DEBIAN_FRONTEND=noninteractive; \

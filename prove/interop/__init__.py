@@ -1,1 +1,1 @@
-"""`make interop`: clients that others wrote, newest and older, at a service of this checkout."""
+"""`make interop`: newest and older clients of others, against a service of this checkout."""

@@ -59,9 +59,7 @@ ALPENGLOW: Final = SetGauge(
 )
 INGEST_SLOT: Final = SetGauge("mintscope_ingest_slot", "Newest slot in the log")
 INGEST_LAG_S: Final = SetGauge("mintscope_ingest_lag_s", "Age of the newest slot that is stored")
-BUILD_INFO: Final = Gauge(
-    "mintscope_build_info", "1 for the build that runs", ["version", "commit"]
-)
+BUILD_INFO: Final = Gauge("mintscope_build_info", "1 for the running build", ["version", "commit"])
 BACKUP_AGE_S: Final = SetGauge(
     "mintscope_backup_age_s",
     "Seconds since the last backup, or since the installation began if there was none",
@@ -105,15 +103,15 @@ RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died a
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
 TRACKED_MINTS: Final = SetGauge("mintscope_tracked_mints", "Mints followed")
 WAL_BYTES: Final = SetGauge(
-    "mintscope_wal_bytes", "Bytes of the write-ahead log of a file of SQLite", ["store"]
+    "mintscope_wal_bytes", "Bytes of the write-ahead log of a SQLite file", ["store"]
 )
 FREE_BYTES: Final = SetGauge(
     "mintscope_free_bytes",
-    "Bytes of a file of SQLite that hold nothing, as of the last look",
+    "Unused bytes of a SQLite file, as of the last check",
     ["store"],
 )
 UNCLEARED_MINTS: Final = SetGauge(
-    "mintscope_uncleared_mints", "Mints followed no more whose candles wait to be deleted"
+    "mintscope_uncleared_mints", "Mints no longer followed whose candles wait to be deleted"
 )
 MIGRATIONS_LEFT: Final = SetGauge(
     "mintscope_migrations_left", "Migrations of a store that have not run, while they do"
@@ -237,23 +235,21 @@ CHECK_OK: Final = SetGauge(
     "mintscope_check_ok", "1 while a check of this process passes, 0 while it fails", ["check"]
 )
 CHECKED_AT: Final = SetGauge(
-    "mintscope_checked_at_seconds", "Unix time at which the checks were last looked at"
+    "mintscope_checked_at_seconds", "Unix time of the last run of the checks"
 )
 READY: Final = SetGauge("mintscope_ready", "1 while this api is ready, as /readyz says")
-DISK_FREE_BYTES: Final = SetGauge(
-    "mintscope_disk_free_bytes", "Room on the disk of the data, whenever it is asked"
-)
+DISK_FREE_BYTES: Final = SetGauge("mintscope_disk_free_bytes", "Free bytes on the disk of the data")
 MEMORY_FREE_SHARE: Final = SetGauge(
     "mintscope_memory_free_share",
-    "Part of the memory that is free: of this process's control group, or of the machine",
+    "Free share of the memory of this process's control group, or else of the machine",
 )
 CERTIFICATE_EXPIRES_AT: Final = SetGauge(
     "mintscope_certificate_expires_at_seconds",
-    "Unix time at which the certificate expires that clients see",
+    "Unix time at which the certificate that clients see expires",
 )
 VENUE_SILENT_S: Final = SetGauge(
     "mintscope_venue_silent_s",
-    "Since the last swap of a program, by the time of the chain",
+    "Seconds since the last swap of a program, by the time of the chain",
     ["program"],
 )
 RESTARTS: Final = SetGauge(

@@ -137,12 +137,12 @@ class Lister:
             raise ServiceUnavailable(LOADING)
 
     async def expect_current(self) -> None:
-        """Raise ServiceUnavailable if the list was last brought up to date long ago."""
+        """Raise ServiceUnavailable if the list has not been updated for long."""
         late_s = self._clock.monotonic_s() - self._read_at_s
         if not self._is_loading and late_s > LIST_LATE_S:
             raise ServiceUnavailable(
-                f"the list of tokens was last brought up to date {late_s:.0f} s ago: the store does"
-                " not answer, or this process has too little time"
+                f"the list of tokens was last updated {late_s:.0f} s ago: the store does"
+                " not answer, or this process has too little processor time"
             )
 
     def newest(self) -> ListedTokens:

@@ -81,8 +81,8 @@ class Watcher:
         late_s = self.clock.monotonic_s() - self._looked_at_s
         if late_s > LATE_S:
             raise ServiceUnavailable(
-                f"alert rules were last looked at {late_s:.0f} s ago: a store does not answer, or"
-                " this process has too little time"
+                f"alert rules were last evaluated {late_s:.0f} s ago: a store does not answer, or"
+                " this process has too little processor time"
             )
 
     async def round(self) -> None:

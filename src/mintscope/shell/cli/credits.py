@@ -84,7 +84,7 @@ def issue(
 def list_accounts(
     *,
     after: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Begin behind this number.", min=0, max=NUMBER_MAX)
+        int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
     ] = FIRST,
     limit: Annotated[
         int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)

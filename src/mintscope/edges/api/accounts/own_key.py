@@ -24,8 +24,8 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
 ROTATED_BEFORE: Final = (
-    "expected a key that was not rotated; this one was, and the key that it became stays good. The"
-    " same Idempotency-Key as then gives that key again."
+    "expected a key that was not rotated; this one was, and its new key stays valid. The"
+    " Idempotency-Key of that rotation returns the new key again."
 )
 TOO_MANY_KEYS: Final = (
     f"expected at most {KEYS_PER_USER_MAX} active keys of an account, and {KEYS_PER_DAY_MAX} that"
@@ -36,7 +36,7 @@ OWNER_MAKES: Final = (
     " under Settings > API keys."
 )
 REVIEWED: Final = (
-    "An administrator reviews this, usually within 24 to 48 hours; GET /v1/me tells the scopes of"
+    "An administrator reviews this, usually within 24 to 48 hours; GET /v1/me has the scopes of"
     " the key. It stays as it is until then."
 )
 NOTHING_LACKING: Final = "The key has all of these scopes."

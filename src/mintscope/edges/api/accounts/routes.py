@@ -143,7 +143,7 @@ def _of_own_key(routes: OwnKeyRoutes) -> Sequence[Operation]:
     return [
         Operation(
             "POST", "/v1/me/key/rotate", routes.rotate_own_key, wire.RotatedKeyAnswer,
-            "Make another API key like the one that is sent, which ends soon",
+            "Rotate the API key that is sent, which then ends soon",
             description=texts.ROTATE, takes_key=True,
             refusals=(*with_body, ErrorCode.NOTHING_TO_ROTATE), status=201,
             proofs=(("apiKey",),), body=wire.KeyRotation,

@@ -23,14 +23,14 @@ EXCHANGE: Final = (
 ME: Final = "Returns the owner of the API key in Authorization, and its scopes. Costs nothing."
 ROTATE: Final = (
     "Returns another API key, shown once, with the name, scopes, cap and end of the key in"
-    " Authorization, which stays good for `overlap`: 1h unless the body says 24h or 7d. With an"
-    " Idempotency-Key, a lost answer is given again while the old key is good. Costs nothing."
+    " Authorization, which stays valid for `overlap`: 1h unless the body says 24h or 7d. With an"
+    " Idempotency-Key, a lost answer is returned again while the old key is valid. Costs nothing."
 )
 REVOKE: Final = (
-    "Ends the API key in Authorization at once: rotate it first to keep access. Costs nothing."
+    "Revokes the API key in Authorization at once: rotate it first to keep access. Costs nothing."
 )
 ASK: Final = (
     "Asks the administrators to give the API key in Authorization, and the keys that it is rotated"
-    " into, further scopes. GET /v1/me tells its scopes, and in `scopesAskedFor` what is undecided."
+    " into, further scopes. GET /v1/me has its scopes, and in `scopesAskedFor` the undecided ones."
     " Costs nothing."
 )

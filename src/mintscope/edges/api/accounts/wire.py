@@ -162,7 +162,7 @@ class Me(Wire, kw_only=True):
     ]
     scopes_asked_for: Annotated[
         list[Scope] | msgspec.UnsetType,
-        about("Scopes that an administrator is yet to decide about.", ["trade:write"]),
+        about("Scopes that await the decision of an administrator.", ["trade:write"]),
     ] = msgspec.UNSET
 
 
@@ -171,7 +171,7 @@ class KeyRotation(Wire, forbid_unknown_fields=True):
 
     overlap: Annotated[
         Literal["1h", "24h", "7d"],
-        about("How long the key that is sent stays good beside the new one.", "1h"),
+        about("How long the old key stays valid beside the new one.", "1h"),
     ] = "1h"
 
 
@@ -184,7 +184,7 @@ class RotatedKeyAnswer(Wire, kw_only=True):
     scopes: Scopes
     expires_at: Annotated[
         int | None,
-        about("When it ends, Unix seconds, as the one before it would; null: never.", None),
+        about("When the new key ends, Unix seconds, as the old one would; null: never.", None),
     ]
     before_ends_at: Annotated[
         int, about("When the key that was sent ends, Unix seconds.", 1_763_463_600)
@@ -200,7 +200,7 @@ class RevokedKey(Wire):
 class AskedScopes(Wire, forbid_unknown_fields=True, kw_only=True):
     """The scopes that a key asks for."""
 
-    scopes: Annotated[list[Scope], about("The scopes that the key shall have.", ["trade:write"])]
+    scopes: Annotated[list[Scope], about("The scopes to ask for.", ["trade:write"])]
     motivation: Annotated[
         str,
         msgspec.Meta(
@@ -215,6 +215,6 @@ class ScopesAsked(Wire, kw_only=True):
     """The scopes that await a decision, and the next step."""
 
     scopes_asked_for: Annotated[
-        list[Scope], about("Those of them that the key lacks.", ["trade:write"])
+        list[Scope], about("The requested scopes that the key lacks.", ["trade:write"])
     ]
     message: Text

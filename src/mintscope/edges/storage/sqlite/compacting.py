@@ -32,5 +32,5 @@ def _compact(path: Path) -> tuple[str, int, int]:
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except apsw.Error as cause:
-        raise StoreUnavailable(f"expected to write {path} anew: {cause}") from cause
+        raise StoreUnavailable(f"expected to rewrite {path}: {cause}") from cause
     return path.name, before, path.stat().st_size

@@ -38,7 +38,7 @@ def list_users(
     *,
     before: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help="Begin behind this number.", min=1, max=NUMBER_MAX),
+        typer.Option(metavar="NUMBER", help="Begin after this number.", min=1, max=NUMBER_MAX),
     ] = None,
     limit: Annotated[
         int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)

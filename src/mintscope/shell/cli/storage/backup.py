@@ -52,7 +52,7 @@ def take(
         typer.Option(
             "--to",
             metavar="DIR",
-            help="Make a new folder in DIR, and remove old ones; default: `backup.to`.",
+            help="Create a new folder in DIR, and remove old ones; default: `backup.to`.",
             show_default=False,
         ),
     ] = None,
@@ -97,7 +97,7 @@ def take(
     if as_json:
         print_json({"folder": str(made), "removed": removed})
         return
-    typer.echo(f"{made} holds a whole copy. Restore it by: mintscope restore {made}")
+    typer.echo(f"{made} is a complete copy. Restore it by: mintscope restore {made}")
     if removed:
         typer.echo(f"Removed {len(removed)} older ones.")
     _say_where_secrets_are(loaded)
@@ -113,7 +113,7 @@ def verify(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where the copy is restored for the audit; it is removed again.",
+            help="The folder in which the copy is restored for the audit; it is removed again.",
             show_default=False,
         ),
     ] = None,

@@ -24,7 +24,7 @@ PEPPER: Final = (
 FILE: Final = "file:"
 EXPOSED: Final = (
     "The password can be seen by every user of this machine while this runs: put the address into a"
-    " file, and say file:PATH."
+    " file, and pass file:PATH."
 )
 NEWER: Final = (
     "What happened after the copy was made is not in it: credits that were spent can be spent"
@@ -94,7 +94,7 @@ def restore(
 def migrate(
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
     ] = False,
     as_json: AsJson = False,
     config: ConfigFile = None,

@@ -27,13 +27,13 @@ app = typer.Typer()
 def upgrade(
     *,
     check: Annotated[
-        bool, typer.Option("--check", help="Say what would be done, and do nothing.")
+        bool, typer.Option("--check", help="Show what would be done, and do nothing.")
     ] = False,
     scratch: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where the copy is made that is measured; by default beside the store.",
+            help="The folder for the copy that is measured; by default beside the store.",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +63,7 @@ def upgrade(
     else:
         print("\n".join(_words(found, now) if check else _done(found)))
     if check and found.bytes_free is not None and found.bytes_needed > found.bytes_free:
-        stop("There is too little room on the disk of the store: make some.", EXIT_NOT_DONE)
+        stop("The disk of the store has too little free space: free some.", EXIT_NOT_DONE)
 
 
 def _expect_backup(found: Plan, now: UnixMs) -> None:
@@ -75,7 +75,7 @@ def _expect_backup(found: Plan, now: UnixMs) -> None:
         return
     stop(
         f"expected a backup of the last day, taken by the version that runs; {why}. There is no way"
-        " back without one. Take it, or say --without-backup",
+        " back without one. Take it, or pass --without-backup",
         EXIT_NOT_DONE,
     )
 

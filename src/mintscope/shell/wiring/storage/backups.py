@@ -90,7 +90,7 @@ def note(config: Config, place: str, now: UnixMs) -> None:
             provenance.note_backup(money, place, __version__, now)
     except DatabaseError as cause:
         raise StoreUnavailable(
-            f"the backup at {place} is whole, and could not be noted: {cause}"
+            f"the backup at {place} is complete, and could not be noted: {cause}"
         ) from cause
 
 

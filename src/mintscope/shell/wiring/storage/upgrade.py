@@ -81,7 +81,7 @@ def _rehearsed(config: Config, scratch: Path | None, found: Plan) -> Plan:
     where = scratch or config.data_dir
     if _free(where) < 3 * size:
         need = f"{3 * size:,} bytes are needed in {where}, {_free(where):,} are free: --scratch DIR"
-        return found._replace(why_not=f"there is no room for a copy: {need}")
+        return found._replace(why_not=f"there is no space for a copy: {need}")
     steps: list[Step] = []
     needed = 0
     with TemporaryDirectory(prefix=".mintscope-upgrade-", dir=where) as folder:
