@@ -21,10 +21,8 @@ CHUNK: Final = 65_536
 
 def certificate(path: Path, days: float) -> Path:
     """Write a certificate of localhost, good for *days*, and its key; return *path*."""
-    key, now = (
-        ec.generate_private_key(ec.SECP256R1()),
-        datetime.fromtimestamp(SystemClock().now() / 1000, UTC),
-    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    now = datetime.fromtimestamp(SystemClock().now() / 1000, UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
     made = (
         x509.CertificateBuilder()

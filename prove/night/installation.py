@@ -148,7 +148,9 @@ def installation(kind: str) -> Iterator[Installation]:
         made = tempfile.TemporaryDirectory(prefix=f"night-{kind}-", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(made))
         folder.chmod(0o711)
-        chain_port, api_port, tls_port = free_port(), free_port(), free_port()
+        chain_port = free_port()
+        api_port = free_port()
+        tls_port = free_port()
         metrics = {"ingest": free_port(), "api": free_port()}
         chain_url = f"http://127.0.0.1:{chain_port}"
         chain_words = ("devchain", "--port", f"{chain_port}", *CHAIN)

@@ -47,7 +47,8 @@ class Signs:
     def note(self, where: str, at_s: float, words: str) -> None:
         """Note that the fault is named *where*; the first time counts."""
         if where not in self.named_s:
-            self.named_s[where], self.said[where] = at_s, words
+            self.named_s[where] = at_s
+            self.said[where] = words
 
     def within(self, seconds: float) -> list[str]:
         """Return the places that named it within *seconds*."""
@@ -106,7 +107,8 @@ class Observer:
     def _look(self, at_s: float) -> None:
         self._look_at_readiness(at_s)
         self._look_at_log(at_s)
-        signs, naming = self.signs, self._naming
+        signs = self.signs
+        naming = self._naming
         if naming.alerts is not None:
             for name in self._installation.alerts() - self._alerts_before:
                 if re.fullmatch(naming.alerts, name):
@@ -128,7 +130,8 @@ class Observer:
             self.signs.ready_changed_s = at_s
 
     def _look_at_log(self, at_s: float) -> None:
-        signs, naming = self.signs, self._naming
+        signs = self.signs
+        naming = self._naming
         for line in self._new_lines():
             if line.get("level") in LEVELS and not signs.first_line:
                 signs.first_line = f"{at_s:.0f} s {line.get('event')}"

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HERE: Final = Path(__file__).resolve().parent
 PROGRAM: Final = (HERE / "pay_from_another_origin.js").read_text()
-BUNDLE_ATOMS, REQUEST_ATOMS = 25_000, 2_500
+BUNDLE_ATOMS = 25_000
+REQUEST_ATOMS = 2_500
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -93,7 +93,8 @@ class Books:
         begin = month_end(Month(month - 1))
         span = month_end(Month(month)) - begin
         for place in range(count):
-            account, at = random.randint(1, ACCOUNTS), begin + span * place // count
+            account = random.randint(1, ACCOUNTS)
+            at = begin + span * place // count
             left = self.balance(account)
             if left and random.random() < 0.3:
                 self.spend_by_key(account, at)
@@ -104,7 +105,8 @@ class Books:
 
     def walk(self, now: int, *, between: Callable[[], None] = lambda: None) -> Sequence[Violation]:
         """Return the violations of a walk that begins at *now*; another process runs each part."""
-        found, is_begun = list[Violation](), False
+        found = list[Violation]()
+        is_begun = False
         for _ in range(STEPS_MAX):
             with closing(self.connect()) as database:
                 part = Walk(database, rows_a_part=A_PART).step(UnixMs(now), begins=not is_begun)
@@ -117,7 +119,8 @@ class Books:
 
     def walk_here(self, now: int) -> Sequence[Violation]:
         """Do the same over one connection, which is faster."""
-        walk, found = Walk(self.db, rows_a_part=A_PART), list[Violation]()
+        walk = Walk(self.db, rows_a_part=A_PART)
+        found = list[Violation]()
         part = walk.step(UnixMs(now), begins=True)
         while not part.is_finished:
             found += part.violations
@@ -365,7 +368,8 @@ def test_spends_of_closed_months_are_forgotten_and_all_sums_stay(books: Books) -
         [(line.kind, line.delta) for line in summary_of(books.db, CreditAccount(each))]
         for each in accounts
     ]
-    count, kept = books.count("credit_entry"), books.count("credit_entry WHERE kind <> 'spend'")
+    count = books.count("credit_entry")
+    kept = books.count("credit_entry WHERE kind <> 'spend'")
     later = now + 40 * DAY_MS  # the month after FIRST + 3
 
     books.forget(later, months=MONTHS_KEPT)
@@ -463,7 +467,8 @@ def test_whatever_happens_in_whatever_months_the_books_agree(
         at = int(BEGIN)
         for _ in range(40):
             at += random.randint(0, days_max) * DAY_MS
-            account, delta = random.randint(1, ACCOUNTS), random.choice([9, -1, -2, -3])
+            account = random.randint(1, ACCOUNTS)
+            delta = random.choice([9, -1, -2, -3])
             if delta > 0 or books.balance(account) >= -delta:
                 books.add(account, delta, at)
             if random.random() < 0.1:

@@ -402,7 +402,8 @@ async def test_a_repetition_that_has_left_changes_nothing(scene: Scene) -> None:
 
 async def test_debits_with_a_name_and_without_share_a_moment(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
-    named, plain = Debit(account, 1, once="a name"), Debit(account, 1)
+    named = Debit(account, 1, once="a name")
+    plain = Debit(account, 1)
     asked = (plain, named, plain, named)
     outcomes = await asyncio.gather(*(scene.ledger.debit(each) for each in asked))
 
@@ -446,7 +447,8 @@ async def test_a_name_is_forgotten_once_it_is_kept_no_longer(scene: Scene) -> No
 
 
 async def test_an_answer_that_could_not_be_paid_for_is_not_kept(scene: Scene) -> None:
-    account, key = await scene.ledger.issue(FIRST, 2, ""), await scene.key(1, 1)
+    account = await scene.ledger.issue(FIRST, 2, "")
+    key = await scene.key(1, 1)
     assert await scene.ledger.debit(Debit(account, 3, once="a name")) == TooFew(2)
     capped = await scene.ledger.debit(Debit(account, 2, key, once="a name"))
     assert capped == CapReached(month_of(NOW))

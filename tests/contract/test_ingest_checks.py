@@ -21,7 +21,8 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def test_what_fails_is_read_elsewhere_until_it_passes(market: Market) -> None:
-    written, read = market.ingest_checks, market.failing_ingest_checks
+    written = market.ingest_checks
+    read = market.failing_ingest_checks
     await read.expect_none()
     await written.keep({"venues": "b is silent"}, UnixMs(NOW + 1))
     await written.keep({"node": "it stands still", "venues": "b is silent"}, UnixMs(NOW + 5))

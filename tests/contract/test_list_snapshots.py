@@ -183,7 +183,8 @@ async def test_of_several_processes_one_keeps_it(market: KeptMarket) -> None:
 
 
 async def test_one_at_a_time_and_one_that_was_left_is_passed(market: KeptMarket) -> None:
-    snapshots, now = market.market.list_snapshots, UnixMs(START * 1000)
+    snapshots = market.market.list_snapshots
+    now = UnixMs(START * 1000)
     first = await snapshots.begin(now)
     assert first is not None
     await snapshots.add(first, 0, b"half")

@@ -55,7 +55,8 @@ def requests(route: str, status: str) -> str:
 
 
 def test_probes_of_a_balancer_are_no_answers_to_clients(tmp_path: Path) -> None:
-    well, probes = "0+60x30", "0+60x30"
+    well = "0+60x30"
+    probes = "0+60x30"
     series = {requests("/v1/token/{mint}", "200"): well, requests("/readyz", "503"): probes}
     assert not fires(tmp_path, SERVER_ERRORS, "20m", series)
     failing = {requests("/v1/token/{mint}", "200"): well, requests("/v1/tokens", "503"): "0+6x30"}

@@ -118,7 +118,8 @@ async def pool_of(
 @pytest.mark.timeout(3_600)
 async def test_nothing_is_bought_twice_and_nothing_paid_without_an_answer(world: World) -> None:
     world.buyer = world.fund("buyer", atoms=10**12, usdc_atoms=10**12)
-    chance, oracle = Random(30), Oracle(world)
+    chance = Random(30)
+    oracle = Oracle(world)
     also = [world.usdc_terms]
     async with opened(world, also=also) as one, opened(world, also=also) as two:
         shops = (one, two)

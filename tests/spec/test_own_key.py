@@ -60,7 +60,8 @@ async def test_a_rotated_key_does_what_the_old_one_did_which_ends(
     assert answer.status_code == 201, answer.text
     made = answer.json()["data"]
     assert made["apiKey"] != old
-    before, after = (await me(service, old)).json(), (await me(service, made["apiKey"])).json()
+    before = (await me(service, old)).json()
+    after = (await me(service, made["apiKey"])).json()
     for name in ("userId", "keyName", "scopes", "expiresAt"):
         assert name == "expiresAt" or before["data"][name] == after["data"][name]
     assert after["data"]["expiresAt"] is None

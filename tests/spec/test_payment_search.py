@@ -132,7 +132,8 @@ async def test_a_payment_under_way_differs_from_one_that_never_landed(
 async def test_an_orphan_is_found_and_so_is_the_word_of_who_settled_it(
     world: World, money: Money
 ) -> None:
-    now, payer = world.clock.now(), Wallet("a wallet")
+    now = world.clock.now()
+    payer = Wallet("a wallet")
     orphan = Orphan(
         signature=UNKNOWN, payer=payer, amount=5, asset=None, bought=RESOURCE, found_at=now
     )
@@ -150,7 +151,8 @@ async def test_an_orphan_is_found_and_so_is_the_word_of_who_settled_it(
 async def test_a_search_returns_the_newest_of_many_and_finds_nothing_by_nothing(
     money: Money,
 ) -> None:
-    store, payer = money.payments, Wallet("busy")
+    store = money.payments
+    payer = Wallet("busy")
     await money.maintenance_books.fill_fund(10**12, mark=0)
     for number in range(FOUND_MAX + 5):
         asked = new_payment(f"{number}", payer=payer, budget=MANY, begun_at=UnixMs(1_000 + number))

@@ -122,7 +122,8 @@ async def test_a_cap_that_is_lowered_again_and_again_is_counted(service: Service
     key = await Agent(service).key(Scope.TRADE_WRITE)
     ((key_id,),) = service.accounts.rows("SELECT id FROM api_key")
     ((before,),) = service.accounts.rows(ROWS)
-    path, first = f"/v1/account/keys/{key_id}", 2 * WRITES.count
+    path = f"/v1/account/keys/{key_id}"
+    first = 2 * WRITES.count
     caps = [first, first, *range(first - 1, first - WRITES.count, -1)]
     statuses = [
         (await call(service, key, "PATCH", path, {"monthCreditsMax": cap})).status_code
@@ -136,7 +137,8 @@ async def test_a_cap_that_is_lowered_again_and_again_is_counted(service: Service
 async def test_a_key_is_revoked_though_the_budget_is_used_up(service: Service) -> None:
     """A thief of the key may have used it up."""
     key = await Agent(service).key(Scope.WALLETS_WRITE)
-    path, body = "/v1/account/wallets/challenge", {"wallet": WSOL}
+    path = "/v1/account/wallets/challenge"
+    body = {"wallet": WSOL}
     for _ in range(WRITES.count):
         await call(service, key, "POST", path, body)
 

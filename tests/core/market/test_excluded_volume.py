@@ -106,7 +106,8 @@ def test_a_past_that_joins_decides_dust_again() -> None:
     older = begun()
     before = older.of(TOKEN)
     swaps = dust("private", 99_999), dust("honest", 99_999)
-    live, whole = then(Standings(), *swaps), then(older, *swaps)
+    live = then(Standings(), *swaps)
+    whole = then(older, *swaps)
 
     assert [one.volume for one in live] == [99_999, 99_999]
     assert [one.volume for one in whole] == [0, 99_999]

@@ -94,7 +94,8 @@ async def test_one_that_nothing_looks_at_is_not_shown() -> None:
 
 
 async def test_what_fails_is_kept_for_others_once_until_it_changes() -> None:
-    checks, kept = Checks(), list[Mapping[str, str]]()
+    checks = Checks()
+    kept = list[Mapping[str, str]]()
     is_away = False
 
     async def keep(failing: Mapping[str, str]) -> None:

@@ -61,7 +61,8 @@ async def test_the_limit_of_a_control_group_counts(
 async def test_a_log_that_a_reader_keeps_long_is_reported(tmp_path: Path) -> None:
     """A reader that stays keeps SQLite from restarting the log."""
     path = tmp_path / "market.sqlite"
-    written, reading = apsw.Connection(str(path)), apsw.Connection(str(path))
+    written = apsw.Connection(str(path))
+    reading = apsw.Connection(str(path))
     written.execute("PRAGMA journal_mode = WAL")
     written.execute("PRAGMA journal_size_limit = 0")
     written.execute("PRAGMA wal_autocheckpoint = 10")

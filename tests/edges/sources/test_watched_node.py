@@ -68,7 +68,8 @@ class Watched:
     """A node that is watched, and the check of it."""
 
     def __init__(self) -> None:
-        self.node, self.clock = AnyNode(), ManualClock(UnixMs(0))
+        self.node = AnyNode()
+        self.clock = ManualClock(UnixMs(0))
         self.watched = WatchedNode(self.node, self.clock)
 
     async def said(self, slot: int | None = 99, age_s: float | None = 1.0) -> str:

@@ -61,7 +61,10 @@ READ_ALL: Final = {
 }
 MARK: Final = re.compile(r"\$(\d+)")
 LIMIT: Final = re.compile(r"LIMIT \$(\d+)")
-TEXT, BYTES, DOUBLE, BOOLEAN = 25, 17, 701, 16
+TEXT = 25
+BYTES = 17
+DOUBLE = 701
+BOOLEAN = 16
 ARRAYS: Final = {1016: "bigint[]", 1009: "text[]", 1001: "bytea[]", 1022: "double precision[]"}
 
 
@@ -126,7 +129,8 @@ def test_no_plan_reads_a_growing_table_from_end_to_end_or_grows_with_it(
 ) -> None:
     texts = [translate(text_of(each)).text for each in STATEMENTS if isinstance(each, str)]
     costs: dict[str, list[float]] = {text: [] for text in texts}
-    found, begin = set[str](), 1
+    found = set[str]()
+    begin = 1
     for age in AGES:
         for table, rows in FILL.items():
             series = f"generate_series({begin}::bigint, {age}) AS n"

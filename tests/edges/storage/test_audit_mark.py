@@ -20,7 +20,9 @@ from mintscope.edges.storage.sql.money.credit_statements import ADD
 from support.scenes.postgres import dsn_in
 
 NOW: Final = UnixMs(1_700_000_000_000)
-FROM, ONTO, OTHER = 1, 2, 3
+FROM = 1
+ONTO = 2
+OTHER = 3
 LOOK_S: Final = 0.5  # an audit that does not wait for the rotation has ended by then
 
 

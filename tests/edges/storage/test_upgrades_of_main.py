@@ -84,7 +84,8 @@ def test_there_are_three_dates_on_both_engines() -> None:
 
 def test_it_is_upgraded_by_the_book(old: tuple[str, Kept, Path], tmp_path: Path) -> None:
     engine, of, data = old
-    before, waiting = counts(engine, data), waiting_migrations(load(None).config)
+    before = counts(engine, data)
+    waiting = waiting_migrations(load(None).config)
     for words in (("doctor",), ("credits", "list"), ("sales", "status"), ("upgrade", "--check")):
         assert "restore" not in run(*words).output, words
     check = json.loads(run("upgrade", "--check", "--json").stdout)

@@ -208,7 +208,8 @@ def test_the_age_is_that_of_the_newest_backup_and_goes_on_by_itself(
     data: Path, tmp_path: Path
 ) -> None:
     del data
-    config, clock = load(None).config, ManualClock(NOW)
+    config = load(None).config
+    clock = ManualClock(NOW)
     began = backups.safe_since(config)
     backups.take(config, tmp_path / "kept", silent, NOW)
 

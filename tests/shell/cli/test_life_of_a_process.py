@@ -50,7 +50,8 @@ def test_an_api_says_when_it_starts_and_why_it_stops(tmp_path: Path) -> None:
             process.kill()
     lines = json_lines(logged)
     assert len(lines) == len(logged.splitlines()), "each line is an object"
-    start, stop = of(lines, "starts"), of(lines, "stops")
+    start = of(lines, "starts")
+    stop = of(lines, "stops")
     assert start["process"] == "api"
     assert start["version"] == __version__
     assert start["commit"] == commit()

@@ -169,7 +169,8 @@ def test_a_check_measures_what_a_migration_takes(
         if is_sqlite
         else "SELECT pg_sleep(0.2)"
     )
-    known, older = connection.migrations, migrating.migrations
+    known = connection.migrations
+    older = migrating.migrations
     monkeypatch.setattr(
         connection, "migrations", lambda kind: [*known(kind), (NUMBER + 1, "9002_slow.sql", slow)]
     )
@@ -195,7 +196,8 @@ def test_an_upgrade_wants_a_backup_of_the_last_day(
     assert "expected a backup of the last day" in refused.output
     assert waiting() != []
     with monkeypatch.context() as older:  # the version that runs takes the backup
-        known, known_there = connection.migrations, migrating.migrations
+        known = connection.migrations
+        known_there = migrating.migrations
         older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
         older.setattr(migrating, "migrations", lambda kind: known_there(kind)[:-1])
         taken = run(environment, "backup", "--to", str(tmp_path / "kept"))
@@ -206,7 +208,8 @@ def test_an_upgrade_wants_a_backup_of_the_last_day(
     assert waiting() == []
     assert f"ran money {NAME}" in done.output
     with monkeypatch.context() as older:  # which refuses the newer store, and names the backup
-        known, known_there = connection.migrations, migrating.migrations
+        known = connection.migrations
+        known_there = migrating.migrations
         older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
         older.setattr(migrating, "migrations", lambda kind: known_there(kind)[:-1])
         downgraded = run(environment, "credits", "list")

@@ -78,7 +78,8 @@ def test_what_is_remembered_is_bounded() -> None:
 
 @pytest.fixture
 def _configured() -> Iterator[None]:
-    before, handlers = structlog.get_config(), list(logging.root.handlers)
+    before = structlog.get_config()
+    handlers = list(logging.root.handlers)
     configure_logging("error", json_lines=True)
     yield
     structlog.configure(**before)

@@ -86,7 +86,8 @@ async def test_the_signal_is_heard_in_the_loop_and_no_more_after_it() -> None:
 
 def test_a_limit_changes_where_it_counts_and_forgets_nothing() -> None:
     limits = MemoryLimits(ManualClock(UnixMs(0)))
-    client, wide = limits.limiter(LIMIT, window="c"), limits.limiter(of_a_site(LIMIT), window="s")
+    client = limits.limiter(LIMIT, window="c")
+    wide = limits.limiter(of_a_site(LIMIT), window="s")
     other = limits.limiter(Limit(name="other", count=1, window_s=60))
 
     async def take() -> Admitted | Denied:

@@ -139,7 +139,8 @@ def proxied(folder: Path) -> Iterator[Proxy]:
     for upstream in upstreams:
         threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True).start()
     (folder / "Caddyfile").write_text(caddyfile([each.address for each in upstreams]))
-    url, log = f"http://127.0.0.1:{free_port()}", folder / "log"
+    url = f"http://127.0.0.1:{free_port()}"
+    log = folder / "log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             [CADDY, "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"],

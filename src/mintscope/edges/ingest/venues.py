@@ -34,9 +34,12 @@ class _Venue:
 
     def note(self, time: UnixS, count: int) -> None:
         if time - self.begun >= KEPT_S:
-            self.begun, self.longest_before_s, self.longest_s = time, self.longest_s, 0
+            self.begun = time
+            self.longest_before_s = self.longest_s
+            self.longest_s = 0
         self.longest_s = max(self.longest_s, time - self.last)
-        self.last, self.swaps = time, self.swaps + count
+        self.last = time
+        self.swaps += count
 
     @property
     def usual_s(self) -> int:

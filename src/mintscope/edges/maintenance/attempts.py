@@ -26,7 +26,8 @@ class Attempts:
         failures_max: int,
         advice: str,
     ) -> None:
-        self._good, self._bad = counter.labels(good), counter.labels(bad)
+        self._good = counter.labels(good)
+        self._bad = counter.labels(bad)
         self._clock = clock
         self._failures_max = failures_max
         self._advice = advice
@@ -44,7 +45,8 @@ class Attempts:
             self._in_a_row += int(failed - self._failed)
         if failed != self._failed:
             self._failed_at_s = now_s
-        self._succeeded, self._failed = succeeded, failed
+        self._succeeded = succeeded
+        self._failed = failed
         if self._in_a_row >= self._failures_max:
             raise ServiceUnavailable(
                 f"{self._in_a_row} attempts in a row have failed: {self._advice}"

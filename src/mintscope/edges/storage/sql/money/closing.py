@@ -300,7 +300,10 @@ class ClosedMonths:
 
 def adds_up(row: Row) -> bool:
     """Return whether the opening balance plus its entries make the balance of a closed row."""
-    received, spent, balance, opening = row[1], row[2], row[6], row[7]
+    received = row[1]
+    spent = row[2]
+    balance = row[6]
+    opening = row[7]
     return bool(opening + received - spent == balance)
 
 
