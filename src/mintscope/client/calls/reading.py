@@ -112,7 +112,9 @@ def _of_exchange(response: httpx.Response) -> _Reason:
         messages = decode_json(response.content, _MESSAGES).messages
     except Undecodable:
         messages = []
-    return _Reason(code, "; ".join(each.message for each in messages) or "the answer says no more")
+    return _Reason(
+        code, "; ".join(each.message for each in messages) or "the answer has no message"
+    )
 
 
 def _integer(text: str | None) -> int | None:

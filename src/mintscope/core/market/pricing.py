@@ -1,4 +1,4 @@
-"""What a swap is worth, fixed once, when its slot joins the log.
+"""The value of a swap, fixed once, when its slot joins the log.
 
 Anchors    wrapped SOL and dollars by mint, other tokens by their price: see `quotes`
 SOL/USD    the price that the pools of SOL and dollars agree on in a slot and the 60 s before it,
@@ -6,11 +6,11 @@ SOL/USD    the price that the pools of SOL and dollars agree on in a slot and th
            the price of SOL itself, unless only one pool of SOL is known
 No rate    no price and no volume, whatever the quote
 Pools      a swap sets no price unless `standing` lets its pool, and then adds no volume either:
-           at a price of one's own any volume is free
-Dust       too little moved to tell a price: in a pool that counts for the price the swap adds
+           at a private price any volume is free
+Dust       too little moved to set a price: in a pool that counts for the price the swap adds
            volume, ten cents at most
-Trips      what one signer bought and sold in one transaction adds no volume; what came back to the
-           mint that it began with, and all swaps of a pool that went both ways, set no price
+Trips      purchases and sales of one signer in one transaction add no volume; exchanges that came
+           back to their first mint, and all swaps of a pool that went both ways, set no price
 Exact      volumes are integers rounded down from exact rationals of the raw
            amounts and the rate; a price is the nearest float to its rational
 """

@@ -1,4 +1,4 @@
-"""Which mints may be the quote of another as of one slot, and what they are worth.
+"""The mints that may be the quote of another as of one slot, and their values.
 
 Dollars   USDC, USDT and the configured others count as one dollar while they are on their peg
 SOL       at the rate of the slot
@@ -11,12 +11,13 @@ Peg       the price of a dollar in its own market, beside the median of all doll
 Robust    a token whose price was set directly, by a pool that has decided for an hour and trades
           every ten seconds or so; its volume counts nothing, because a private pool can be all of
           that.  A listed staking token needs a fresh price only, and its volume counts.
-Behind    what can be got for a token bounds what stands in a pool that is quoted in it: anyone can
-          make a token and call a billion of it a billion dollars.  The part of one in POOLS_MAX is
-          for each such pool, because a mint may have as many.  Pools of the token that have not
-          traded within ROBUST_FRESH_S show nothing: what was seen in them once may be gone
+Behind    the reserves of a token bound those of a pool that is quoted in it: anyone can make a
+          token and call a billion of it a billion dollars.  Each such pool gets one part in
+          POOLS_MAX, because a mint may have as many.  Pools of the token that have not traded
+          within ROBUST_FRESH_S show nothing: their reserves may be gone
 
-All is a function of what decides for each mint, so that a restart or a fork changes nothing.
+All of it is a function of the deciding pools of each mint, so that a restart or a fork changes
+nothing.
 """
 
 from collections.abc import Callable, Mapping

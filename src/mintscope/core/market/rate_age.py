@@ -1,12 +1,12 @@
-"""How long SOL has had no trade against a dollar: without one, nothing gets a price."""
+"""The time since SOL was traded against a dollar: without such trades swaps get no price."""
 
 from typing import Final
 
 from mintscope.base.primitives import UnixS
 from mintscope.base.time import MINUTE_S
 
-# SOL trades in every block.  Swaps are priced at the rate of the last minute: after it they are in
-# no price, and no volume; it is told before.
+# SOL trades in every block.  Swaps are priced at the rate of the last minute; after it they set no
+# price and add no volume.  The check reports it earlier.
 RATE_LATE_S: Final = MINUTE_S // 2
 
 

@@ -47,8 +47,8 @@ class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         float | None,
         about(
             "US dollars, or SOL or tokens worth so much, that stand ready to buy the token in the"
-            " pools that agree on the price; of a bonding curve with its virtual reserve, which no"
-            " one has paid: 30 SOL on pump.fun. Null if no balance shows it.",
+            " pools that agree on the price; a bonding curve counts with its virtual reserve,"
+            " which was never paid in: 30 SOL on pump.fun. Null if no balance shows it.",
             1843210.5,
         ),
     ]

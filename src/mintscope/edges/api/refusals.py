@@ -35,8 +35,9 @@ NO_CREDITS_PRESENTED: Final = (
 )
 NO_PAYMENT_PRESENTED: Final = "A bundle is paid for as in PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
 VERSION_1: Final = (
-    "X-PAYMENT is of x402 version 1, which is not taken: pay by version 2, with PAYMENT-SIGNATURE,"
-    " as `@x402/fetch` (not `x402-fetch`) and version 2 of the Python package `x402` do."
+    "X-PAYMENT is of x402 version 1, which is not accepted: pay by version 2, with"
+    " PAYMENT-SIGNATURE, as `@x402/fetch` (not `x402-fetch`) and version 2 of the Python package"
+    " `x402` do."
 )
 NOTHING_SENT: Final = "Nothing was sent for this request, nothing was charged for it."
 NO_CREDIT_LEFT: Final = (

@@ -200,8 +200,8 @@ class Follower:
         late_s = None if tip is None else self._seconds(tip.folded, tip.final)
         if late_s is not None and late_s > FOLD_LATE_S:
             raise ServiceUnavailable(
-                f"candles and lists are {late_s:.0f} s behind what is final: ingest, or its store,"
-                " is too slow; its log says why"
+                f"candles and lists are {late_s:.0f} s behind the final blocks: ingest, or its"
+                " store, is too slow; its log has the reason"
             )
 
     def _seconds(self, first: Slot | None, last: Slot | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What a price rests on: its pools, what stands in them, how long ago it was set; how good it is.
+"""The basis of a price: its pools, their reserves, its age, and its confidence.
 
 Agrees        a pool that counts by `standing`, has traded within FRESH_S of the newest swap, and
               whose price is within AGREEMENT of the price
@@ -9,8 +9,8 @@ Confidence    high    at least HIGH_MICRO_USD stand in the pools that agree, the
               low     else; and if no balance shows what stands there, or if the pools that agree
                       weigh no more than those that do not
 
-Pools are as of the newest swap of any of them, ages as of the report.  What strangers trade in a
-pool of their own does not change the confidence: it is in `rejected_share` alone.
+Pools are as of the newest swap of any of them, ages as of the report.  Trades of strangers in
+private pools do not change the confidence: they are only in `rejected_share`.
 """
 
 from enum import StrEnum
@@ -116,7 +116,7 @@ def basis_by(standing: Standing) -> PriceBasis:
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     counting = [(one, weight) for one, weight in counting if weight >= least]
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
-    # What was seen in a pool that no longer trades may have left it.
+    # Reserves last seen in a pool that no longer trades may have left it.
     agreeing = [one for one, _ in near if newest - one.at <= FRESH_S]
     depth = sum(one.depth for one in agreeing)
     for_it = sum(weight for _, weight in near)

@@ -38,7 +38,7 @@ class Invariant(StrEnum):
     MOVES_CANCEL = "I2: credits that a user moved are not what the journal says"
     ROTATIONS_CANCEL = "I2: rotations have made or lost credits"
     FREEZES_CANCEL = "I2: what was frozen is not what the payments say"
-    MONTHS_ARE_CHAINED = "I2: a closed month is not what it was when it was closed"
+    MONTHS_ARE_CHAINED = "I2: a closed month has changed since it was closed"
 
 
 class Violation(msgspec.Struct, frozen=True):

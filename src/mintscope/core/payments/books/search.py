@@ -196,13 +196,13 @@ def advise_orphan(orphan: KeptOrphan) -> Advice:
     return Advice(
         finding=Finding.NO_QUOTE,
         do=(
-            "the payment does not say what it bought. Make up for it with `mintscope credits"
+            "the payment does not name its purchase. Make up for it with `mintscope credits"
             " issue`, or send it back from the treasury; then `mintscope sales acknowledge"
             f" {signature} --note TEXT`"
         ),
         text=(
-            f"Your payment {signature} arrived, but it does not say what it was for. What did you"
-            " buy? We either give you the credits, or send the payment back."
+            f"Your payment {signature} arrived, but it does not name its purchase. Please tell us"
+            " what you bought: we either give you the credits, or send the payment back."
         ),
     )
 
@@ -287,13 +287,13 @@ def _issued(payment: KeptPayment, now: UnixMs) -> Advice:
         do=(
             f"nothing is owed: the credit token that ends in {hint} has the credits{left}. If the"
             f" customer does not have that token, the wallet {payment.payer} can move them to a new"
-            " one; `mintscope credits show` says what was spent"
+            " one; `mintscope credits show` lists the spends"
         ),
         text=(
             f"{bought} They are on the credit token that ends in {hint}{left}. If you did not"
             " receive that token, send the same purchase again with the same Idempotency-Key:"
             " it costs nothing more. Or move the credits to a new token with the wallet that paid:"
-            " POST /v1/credits/rotate/challenge says how."
+            " POST /v1/credits/rotate/challenge explains how."
         ),
     )
 
@@ -360,11 +360,11 @@ def _failed(payment: KeptPayment, sighting: Sighting | None) -> Advice:
             do=(
                 "the payment landed after it was given up. A running api hands it out when it next"
                 " compares the treasury: search again in ten minutes. If it is still failed then,"
-                " `mintscope sales status` says what audits found"
+                " `mintscope sales status` shows the findings of audits"
             ),
             text=(
-                f"Your payment {payment.signature} arrived late. What you bought is handed out"
-                " within some minutes: then send the same request again, with the same payment and"
+                f"Your payment {payment.signature} arrived late. Your purchase is issued within"
+                " some minutes: then send the same request again, with the same payment and"
                 " Idempotency-Key. Do not pay again."
             ),
         )

@@ -27,8 +27,8 @@ DOCS: Final = (
     ("/docs/changelog", "Changelog"),
 )
 START: Final = """
-One call of what is paid for costs {price} USD by x402, or one prepaid credit; an answer of 400 or
-above costs nothing. Mints are base58; wrapped SOL, `{mint}`, is always followed.
+A paid call costs {price} USD by x402, or one prepaid credit; an answer of 400 or above costs
+nothing. Mints are base58; wrapped SOL, `{mint}`, is always followed.
 
 ```sh
 curl -s {origin}{first}
@@ -40,9 +40,9 @@ WAYS: Final = """
 - A credit token (`svc_credit_...`) or an API key (`svc_live_...`) in `Authorization: Bearer`.
 - Or x402 version 2 on Solana: a 402 has the terms in `PAYMENT-REQUIRED`; send the same request with
   `PAYMENT-SIGNATURE` and an `Idempotency-Key`. `POST /v1/credits/purchase?bundle=10` sells credits.
-- An API key is applied for with `POST /api/public/beta-signup` (`scopes` asks for what it shall
-  do), and is reviewed in 24 to 48 hours; `/v1/me/key` rotates and revokes it and asks for scopes.
-- Every way in code that runs as it stands: [the guide]({origin}/skill.md).
+- Apply for an API key with `POST /api/public/beta-signup` (`scopes` asks for more than reading);
+  the review takes 24 to 48 hours. `/v1/me/key` rotates and revokes the key and asks for scopes.
+- Every way in code that runs as it is: [the guide]({origin}/skill.md).
 
 ## Clients
 
@@ -91,7 +91,7 @@ def _endpoints(operations: Sequence[Operation], identity: Identity) -> str:
     by_path: dict[str, list[Operation]] = {}
     for each in operations:
         by_path.setdefault(each.path, []).append(each)
-    head = "## Calls\n\nFree unless the line says what one costs."
+    head = "## Calls\n\nFree unless the line has a price."
     if identity.has_pages:
         head += f" Each has a page: {identity.origin}/docs.md lists them."
     return "\n".join([f"{head}\n", *(_line(path, each) for path, each in by_path.items())])

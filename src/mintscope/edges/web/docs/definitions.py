@@ -42,7 +42,7 @@ DEFINITIONS: Final = (
         " weighs an eighth, times what the pools that trade weigh together over the heaviest of"
         " them: one sum of money that goes through many pools counts once. A pool that the"
         " migration of a bonding curve names is as old as the curve, and takes its place. Moves are"
-        " measured between purchases or between sales: fees are none. The price"
+        " measured between purchases or between sales, so fees are not moves. The price"
         " is the median of the pools by weight, without pools of less than an eighth of the weight"
         " of the heaviest. A swap sets the price if it leaves its pool within 2 % of this median."
         " Three kinds of swaps set no price, because no one else could"
@@ -81,9 +81,9 @@ DEFINITIONS: Final = (
         "medium: liquidityUsd >= 1,000 and ageMs <= 1 h\n"
         "low: else; in the first 10 min; if pools that agree weigh no more than the others",
         "The first 10 minutes of a token are low, and those after the log of the service began."
-        " What stands in a pool is the least of the last half minute, and no more than its own"
-        " trades show; of a bonding curve with its virtual reserve, which no one has paid; null if"
-        " no balance shows it. ageMs counts from the swap that set the price."
+        " The reserve of a pool is the lowest of the last half minute, and no more than its own"
+        " trades show; a bonding curve counts with its virtual reserve, which was never paid in;"
+        " null if no balance shows it. ageMs counts from the swap that set the price."
         " Pools are as of the newest swap. rejectedShareH1 is of what changed hands at a price"
         " within an hour; it does not change the confidence, because strangers can trade with"
         " themselves.",
@@ -104,7 +104,7 @@ DEFINITIONS: Final = (
         " before: so the volumes of m1, m5, m15, h1, h4 and d1 have the same sum, to the"
         " micro-dollar. A swap whose price is rejected, or whose signer bought and sold the token"
         " in one transaction, is in no volume; /swaps shows it as excludedVolume, with the reason."
-        " Swaps too small to tell a price count up to ten cents, in pools that count for the price."
+        " Swaps too small to set a price count up to ten cents, in pools that count for the price."
         " The candle that is still open is part of every sequence. Swaps are ordered by slot,"
         " transaction and instruction, not by arrival.",
         "Skipping empty buckets is what GeckoTerminal and Birdeye do by default.",

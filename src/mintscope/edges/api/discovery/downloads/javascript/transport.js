@@ -210,7 +210,7 @@ async function refusal(response) {
         retryAfterMs: retryAfterMs(response.headers, Date.now()),
     });
 }
-/** Return a value as it stands in a query. */
+/** Return a value as it is sent in a query. */
 function queried(value) {
     return value instanceof Date ? String(Math.floor(value.getTime() / 1000)) : String(value);
 }
