@@ -83,7 +83,7 @@ def take(
             places.back_up(loaded, folder, progress)
             backups.note(loaded, str(folder.resolve()), SystemClock().now())
             made = folder
-            removed = []
+            removed: list[str] = []
         else:
             assert into is not None
             made = backups.take(loaded, into, progress, SystemClock().now())
