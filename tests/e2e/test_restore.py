@@ -87,23 +87,29 @@ async def town(tmp_path: Path) -> AsyncIterator[Town]:
 
 def back_up(folder: Path) -> None:
     """Run the command of the page that copies *folder*, while it is in use."""
-    _run_of_page("backup", folder)
+    _run(folder, *_command_of_page("backup"))
 
 
 def restore(folder: Path) -> None:
     """Lose every file of *folder*, then run the command of the page that puts the copies there."""
     for lost in folder.iterdir():
         lost.unlink()
-    _run_of_page("restore", folder)
+    command, _ = _command_of_page("restore")
+    _, _, copies = _command_of_page("backup")
+    (copy,) = (folder.parent / copies).glob("mintscope-*")
+    _run(folder, command, str(copy))
 
 
-def _run_of_page(command: str, folder: Path) -> None:
-    found = re.search(rf"^mintscope ({command} \S+)", PAGE.read_text(), re.MULTILINE)
+def _command_of_page(command: str) -> list[str]:
+    found = re.search(rf"^mintscope ({command} .+)", PAGE.read_text(), re.MULTILINE)
     assert found is not None
+    return shlex.split(found[1])
+
+
+def _run(folder: Path, *command: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder.parent)
-        place = {"MINTSCOPE_DATA_DIR": str(folder)}
-        ran = CliRunner().invoke(app, shlex.split(found[1]), env=place)
+        ran = CliRunner().invoke(app, command, env={"MINTSCOPE_DATA_DIR": str(folder)})
     assert ran.exit_code == 0, ran.output
 
 

@@ -88,6 +88,7 @@ def test_an_operator_finds_a_violation_by_its_number() -> None:
         "MOVES_CANCEL": "I2",
         "ROTATIONS_CANCEL": "I2",
         "FREEZES_CANCEL": "I2",
+        "MONTHS_ARE_CHAINED": "I2",
     }
     assert [*Invariant] == [
         "I1: a payment landed and is not issued",
@@ -101,6 +102,7 @@ def test_an_operator_finds_a_violation_by_its_number() -> None:
         "I2: credits that a user moved are not what the journal says",
         "I2: rotations have made or lost credits",
         "I2: what was frozen is not what the payments say",
+        "I2: a closed month is not what it was when it was closed",
     ]
 
 

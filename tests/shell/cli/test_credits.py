@@ -53,8 +53,8 @@ def test_the_list_names_every_token_by_its_end(folder: Path) -> None:
     tokens = [run(folder, "issue", "--credits", str(n)).stdout.strip() for n in (1, 2, 3)]
     listed = run(folder, "list").stdout.splitlines()[1:]
 
-    assert [line.split()[0] for line in listed] == [f"...{token[-8:]}" for token in tokens]
-    assert [line.split()[2:4] for line in listed] == [[str(n), str(n)] for n in (1, 2, 3)]
+    assert [line.split()[1] for line in listed] == [f"...{token[-8:]}" for token in tokens]
+    assert [line.split()[3:5] for line in listed] == [[str(n), str(n)] for n in (1, 2, 3)]
 
 
 def test_the_number_is_an_argument_as_where_credits_are_bought(folder: Path) -> None:
@@ -63,6 +63,7 @@ def test_the_number_is_an_argument_as_where_credits_are_bought(folder: Path) -> 
 
     assert listed.pop("issued").endswith("Z")
     assert listed == {
+        "number": 1,
         "token": f"...{token[-8:]}",
         "credits": 7,
         "left": 7,

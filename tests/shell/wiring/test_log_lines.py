@@ -1,12 +1,15 @@
 """Repeated lines are folded, lines of libraries become lines of the log, and none is plain."""
 
+import io
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 import structlog
+from typing_extensions import override
 
 from mintscope.shell.wiring.processes.log_lines import (
     FOLDED_S,
@@ -102,3 +105,22 @@ def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> No
     ]
     assert lines[0]["logger"] == "asyncio"
     assert lines[2]["address"] == "http://127.0.0.1:8402"
+
+
+@pytest.mark.usefixtures("_configured")
+def test_a_line_and_its_end_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of `serve` share one standard error, where two writes can have another between."""
+    writes: list[str] = []
+
+    class Recorded(io.StringIO):
+        @override
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", Recorded())
+    configure_logging("info", json_lines=True)
+    structlog.get_logger().info("serving", address="http://127.0.0.1:1")
+
+    (written,) = writes
+    assert written.endswith("}\n")

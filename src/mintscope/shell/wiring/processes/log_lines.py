@@ -163,8 +163,11 @@ class _OfLibraries(logging.Handler):
             )
 
 
-class _Logger(structlog.PrintLogger):
-    """Prints to standard error; a line that cannot be written, on a full disk say, is lost."""
+class _Logger(structlog.WriteLogger):
+    """Writes to standard error; a line that cannot be written, on a full disk say, is lost.
+
+    A line and its end are one write: processes of `serve` share one standard error.
+    """
 
     @override
     def msg(self, message: str) -> None:
