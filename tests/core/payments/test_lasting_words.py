@@ -102,7 +102,7 @@ def test_an_operator_finds_a_violation_by_its_number() -> None:
         "I2: credits that a user moved are not what the journal says",
         "I2: rotations have made or lost credits",
         "I2: what was frozen is not what the payments say",
-        "I2: a closed month is not what it was when it was closed",
+        "I2: a closed month has changed since it was closed",
     ]
 
 

@@ -11,9 +11,9 @@ from mintscope.shell.wiring.watching import backup_checks
 
 async def test_an_old_backup_is_reported() -> None:
     (check,) = backup_checks(Config())
-    BACKUP_AGE_S.set(26 * 3_600)
+    BACKUP_AGE_S.measure(lambda: 26 * 3_600.0)
     await check.probe()
-    BACKUP_AGE_S.set(27 * 3_600)
+    BACKUP_AGE_S.measure(lambda: 27 * 3_600.0)
     with pytest.raises(ServiceUnavailable, match="the newest backup is 27 h old, more than 26"):
         await check.probe()
     assert not check.is_vital
