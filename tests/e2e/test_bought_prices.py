@@ -5,8 +5,6 @@ swaps the API says to have set the price, and its candles.
 """
 
 import os
-from bisect import bisect_right
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -18,7 +16,6 @@ from prove.prices.scenarios import Scenario
 
 from mintscope.base.primitives import UnixS
 from mintscope.base.solana import WSOL
-from mintscope.core.market.standing import FRACTION, SILENCE_MAX_S
 from support.scenes.replayed import AnsweredRule, answered, replayed
 from support.scenes.service import bearer
 from support.scenes.sol_attacks import ATTACKS, SECONDS, Attack
@@ -47,24 +44,7 @@ def varied(scenario: Scenario, seed: int) -> Scenario:
         )
         own.append(one._replace(offer=changed))
     honest = [one for one in scenario.trades if not one.is_attack]
-    return Scenario(in_order(honest, outside_pauses(own, honest)), scenario.since_s)
-
-
-def outside_pauses(own: Sequence[Trade], honest: Sequence[Trade]) -> list[Trade]:
-    """Return *own* without swaps of deep pools while the honest pool is silent.
-
-    More than an eighth of what stands in a silent pool sets the price: decision 70 says what that
-    costs.
-    """
-    times = [one.offer.time for one in honest]
-    deep = max(one.offer.depth or 0 for one in honest) // FRACTION
-    kept = []
-    for one in own:
-        before = bisect_right(times, one.offer.time)
-        is_pause = before > 0 and one.offer.time - times[before - 1] > SILENCE_MAX_S
-        if not (is_pause and (one.offer.depth or 0) > deep):
-            kept.append(one)
-    return kept
+    return Scenario(in_order(honest, own), scenario.since_s)
 
 
 def markets(seed: int) -> dict[str, Scenario]:
