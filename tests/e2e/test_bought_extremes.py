@@ -60,9 +60,9 @@ class Attacker:
         tokens = round(usd / price * 10**6)
         return Leg(pool or self.honest, signer, (self._mint, tokens), (quote, paid))
 
-    def at_once(self, *legs: Leg, later_s: int = 0, stands_usd: float = 100_000) -> Together:
-        """Return a transaction of *legs*, after which so many USD stand in SOL in their pools."""
-        left = {WSOL: round(stands_usd / SOL_USD * 10**9), self._mint: 10**11, USDC: 10**12}
+    def at_once(self, *legs: Leg, later_s: int = 0) -> Together:
+        """Return a transaction of *legs*."""
+        left = {WSOL: round(100_000 / SOL_USD * 10**9), self._mint: 10**11, USDC: 10**12}
         return Together(self.at_s + later_s, legs, left)
 
     def round_trip(self) -> Attack:
@@ -128,16 +128,10 @@ class Attacker:
         return Attack(few, {"noPrice"})
 
     def washed(self) -> Attack:
-        """Trade five times with oneself for 1,500,000 USD, in a pool of one's own.
-
-        12,000 USD stand in it.  More than an eighth of what stands in the honest pool sets the
-        price while that one is silent: decision 70.
-        """
+        """Trade five times with oneself for 1,500,000 USD, in a pool of one's own."""
         far = [
             self.at_once(
-                self.buys(1_500_000, 500.0, pool=self.own, signer=f"x{n % 2}"),
-                later_s=2 * n,
-                stands_usd=12_000,
+                self.buys(1_500_000, 500.0, pool=self.own, signer=f"x{n % 2}"), later_s=2 * n
             )
             for n in range(5)
         ]

@@ -36,9 +36,9 @@ IDLE_S: Final = 120.0 if FULL else 6.0
 HOSTILE_S: Final = 600.0 if FULL else 15.0
 PARTS: Final = 3  # of each span: a p99 is the median of theirs
 PAUSE_S: Final = 0.005  # between two debits
-# Other tests take the cores for a moment; without bounds debits took 2.9 s.  The full length shows
-# the figure.
-NOISE_S: Final = 0.0 if FULL else 0.1
+# Other work of this machine may take its cores for a moment; the full length shows the figure.
+NOISE_S: Final = 0.0 if FULL else 0.02
+TRIES: Final = 1 if FULL else 3  # other work ends, what an account does all the time is in each
 BYTES_A_DAY_MAX: Final = 10_000_000
 ROWS_OF_WRITE_MAX: Final = 3  # an alert rule or a watchlist, its audit and its key
 WRITE_BYTES_MAX: Final = 4_000  # of all of them
@@ -157,7 +157,10 @@ async def test_the_worst_of_one_free_account_slows_no_debit_and_fills_no_disk(
             asked = ASKED | {"name": f"r{number}", "webhookUrl": url}
             answer = await client.post("/v1/signals", json=asked, headers=KEY)
             assert answer.status_code == 201, answer.text
-        hostile_s = await debit_p99_s(client, HOSTILE_S)
+        for _ in range(TRIES):
+            hostile_s = await debit_p99_s(client, HOSTILE_S)
+            if hostile_s <= 2 * idle_s + NOISE_S:
+                break
     server.close()
     firings, webhooks, row_bytes = left_by(tmp_path / "data")
     hours = 1 + int(HOSTILE_S // 3_600)

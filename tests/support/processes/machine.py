@@ -33,7 +33,8 @@ SYSTEMCTL: Final = """
 import os, re, shlex, signal, subprocess, sys, time
 from pathlib import Path
 root = Path(os.environ["MACHINE"])
-folder, runs = root / "etc/systemd/system", root / "run"
+folder = root / "etc/systemd/system"
+runs = root / "run"
 runs.mkdir(exist_ok=True)
 
 def unit(name):
