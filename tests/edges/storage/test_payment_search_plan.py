@@ -42,7 +42,8 @@ def test_postgresql_has_an_index_for_each_look(tmp_path: Path, lacks: str | None
     with psycopg.connect(dsn_in(tmp_path, ("money",)), autocommit=True) as db:
         if lacks is not None:
             db.execute(f"DROP INDEX {lacks}".encode())
-        db.execute("SET enable_seqscan = off")
+        for other in ("seqscan", "mergejoin", "hashjoin"):
+            db.execute(f"SET enable_{other} = off".encode())
         lines = [str(row[0]) for row in db.execute(f"EXPLAIN {statement}".encode()).fetchall()]
     followed = zip(lines, [*lines[1:], ""], strict=True)
     read_whole = [
