@@ -1,15 +1,15 @@
-"""docs/scaling.md names every file of deploy/, and leads to sections that there are."""
+"""docs/operating/scale.md names every file of deploy/, and leads to sections that there are."""
 
 import re
 
 from support.deployment import DEPLOY, ROOT, anchors
 
-PAGE = ROOT / "docs" / "scaling.md"
+PAGE = ROOT / "docs" / "operating" / "scale.md"
 TEXT = PAGE.read_text()
 
 
 def test_every_section_it_leads_to_exists() -> None:
-    links = re.findall(r"\]\(([a-z./]*)#([a-z-]+)\)", TEXT)
+    links = re.findall(r"\]\(([a-z./-]*)#([a-z-]+)\)", TEXT)
 
     assert len(links) >= 4
     for file, section in links:

@@ -1,4 +1,4 @@
-"""`docs/operating.md` tells the bound of everything whose size a client decides."""
+"""`docs/operating/limits.md` lists the bound of everything whose size a client decides."""
 
 import re
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.config.sections import AccountsConfig, ApiConfig, MailConfig, WebConfig
 from mintscope.shell.config.signals import SignalsConfig
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "operating.md"
-HEADING: Final = "## What clients may take"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "operating" / "limits.md"
+HEADING: Final = "# What clients may take"
 BOUNDS: Final = Bounds()
 ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "connections in all": (BOUNDS.connections_max, ApiConfig().connections_max),

@@ -36,6 +36,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    *(
+        page
+        for page in sorted((ROOT / "docs" / "operating").glob("*.md"))
+        if page.stem != "install"
+    ),
     ROOT / "docs" / "reference" / "config.md",
 ]
 LOOK_S = 0.2

@@ -1,4 +1,4 @@
-"""docs/install is followed as it is written: to a first sale, and to a restore from a backup."""
+"""docs/operating/install.md works as written: to a first sale and a restore from a backup."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from support.processes.documented_service import GENESIS, chain_with_a_wallet
 from support.processes.machine import Machine
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = ROOT / "docs" / "install" / "README.md"
+PAGE: Final = ROOT / "docs" / "operating" / "install.md"
 USDC: Final = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 STAMP: Final = "mintscope-20261126T120000Z"
 

@@ -1,4 +1,4 @@
-"""The restore of docs/operating.md from start to end: real processes, and buyers in between."""
+"""The restore of docs/operating/back-up.md from start to end: real processes, and buyers in between."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ from support.scenes.service import bearer
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "operating" / "back-up.md"
 REPORT: Final = f"/v1/token/{TRACKED}"
 KEY: Final = "a-key-of-the-buyer-"
 PATIENT: Final = Manner(patience_s=15)

@@ -18,7 +18,7 @@ from mintscope.shell.config.load import FILE_VARIABLE, settings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"
-OPERATING: Final = ROOT / "docs" / "operating.md"
+OPERATING: Final = ROOT / "docs" / "operating"
 EXAMPLE: Final = DEPLOY / "example.toml"
 
 # Prometheus makes the first by itself; the client library makes the others for every process.

@@ -21,7 +21,7 @@ def excess(conduct: Conduct, fee: int = FEE, *, is_address: bool = False) -> Ref
 
 
 def test_what_may_be_lost_in_an_hour_unless_an_operator_says_otherwise() -> None:
-    """As docs/operating.md says."""
+    """As docs/operating/sell.md says."""
     assert Budget() == Budget(
         failures=3,
         in_flight_new_payer=2,

@@ -107,7 +107,7 @@ def test_an_operator_finds_a_violation_by_its_number() -> None:
 
 
 def test_a_doubt_lasts_three_looks_and_five_minutes() -> None:
-    """As docs/operating.md says."""
+    """As docs/operating/sell.md says."""
     assert (DOUBTED_LOOKS, SETTLED_AFTER_MS) == (3, 300_000)
 
 

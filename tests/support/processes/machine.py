@@ -1,4 +1,4 @@
-"""A machine for the steps of docs/install: a folder, and stand-ins of programs.
+"""A machine for the steps of docs/operating/install.md: a folder, and stand-ins of programs.
 
 Changes of a real machine are made below the folder: `systemctl` reads the units that were installed
 there and runs their commands, `install` and `chown` leave owners alone, `runuser` runs as the

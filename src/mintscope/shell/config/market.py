@@ -33,7 +33,7 @@ class MarketConfig(Section):
     shard: Annotated[str, AfterValidator(_as_shard)] = "1/1"
     """The part of all tokens that this ingest writes, as NUMBER/COUNT: each part has a `store` of
     its own, and needs track "all". `mintscope api` cannot read several parts yet: see
-    docs/scaling.md."""
+    docs/operating/scale.md."""
     floor_swaps_per_day: values.Count = 100
     """With track "all": swaps that a token needs in a UTC day."""
     floor_usd_per_day: values.Count = 10_000

@@ -146,7 +146,8 @@ class CreditsConfig(Section):
     """The file that holds roots instead, one a line; one in data_dir is found without it."""
     spends_kept_months: int = Field(default=13, ge=0, le=1_200)
     """Months for which each spend of a closed month is kept; 0: for ever. The credits that an
-    account received and spent in each month are always kept: operating.md#closed-months."""
+    account received and spent in each month are always kept:
+    docs/operating/sell.md#closed-months."""
 
 
 class AccountsConfig(Section):

@@ -31,7 +31,7 @@ def check_dollars(config: Config) -> Iterator[Finding]:
         if sol_age_s > RATE_LATE_S:
             yield fail(
                 f"rate: SOL was not traded against a dollar for {sol_age_s} s: prices stand still",
-                "see docs/operating.md#sol-has-no-rate",
+                "see docs/operating/troubleshoot.md#sol-has-no-rate",
             )
         yield from findings(prices, _dollars(config))
 

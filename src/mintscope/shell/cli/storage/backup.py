@@ -71,7 +71,7 @@ def take(
         if place is not None and SCHEME.match(str(place)):
             raise typer.BadParameter(
                 "expected a folder; mintscope speaks no S3: back up into a folder, and copy it by"
-                " rclone or restic, see docs/operating.md",
+                " rclone or restic, see docs/operating/back-up.md",
                 param_hint=name,
             )
     if folder is None and into is None:

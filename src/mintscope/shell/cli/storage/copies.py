@@ -65,7 +65,9 @@ def copy_all(
     print_rows(("table", "rows", "hash"), rows, as_json=as_json)
     if as_json:
         return
-    typer.echo("Copied and compared. The pepper is not in the database: see docs/scaling.md.")
+    typer.echo(
+        "Copied and compared. The pepper is not in the database: see docs/operating/scale.md."
+    )
 
 
 @app.command()

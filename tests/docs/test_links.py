@@ -1,0 +1,47 @@
+"""Links between the pages lead to files and sections that exist, those of before included."""
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from support.deployment import ROOT, anchors
+
+PAGES: Final = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+# The sections of docs/operating.md before it was split: alerts of installations link to them.
+SECTIONS_BEFORE: Final = json.loads((Path(__file__).parent / "operating_sections.json").read_text())
+
+
+def broken(page: Path) -> list[str]:
+    """Return the links of *page* to files or headings that do not exist."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, section = target.partition("#")
+        if ":" in path:
+            continue
+        file = page.parent / path if path else page
+        if not file.exists() or (section and section not in anchors(file)):
+            found.append(target)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_every_page_of_operating_is_in_its_index() -> None:
+    index = (ROOT / "docs" / "operating.md").read_text()
+    pages = [path.name for path in (ROOT / "docs" / "operating").glob("*.md")]
+
+    assert [name for name in pages if f"](operating/{name})" not in index] == []
+
+
+def test_links_to_sections_of_the_old_page_still_work() -> None:
+    index = (ROOT / "docs" / "operating.md").read_text()
+
+    assert [name for name in SECTIONS_BEFORE if f'<a id="{name}"></a>' not in index] == []
