@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from websockets.sync.client import ClientConnection, connect
 
 from mintscope.base.solana import WSOL
 from support.processes.documented_service import DocumentedService, documented_service
@@ -37,6 +38,13 @@ def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
+def messages(socket: ClientConnection) -> Iterator[tuple[str, Any]]:
+    """Yield the type and data of each message until the server closes in order."""
+    for text in socket:
+        message = json.loads(text)
+        yield message["type"], message["data"]
+
+
 def test_streams_end_cleanly_and_cost_what_they_were_told(service: DocumentedService) -> None:
     token = service.mintscope(f"credits issue --credits {CREDITS}").strip()
     told, ends = 0, []
@@ -49,6 +57,11 @@ def test_streams_end_cleanly_and_cost_what_they_were_told(service: DocumentedSer
             for _ in range(STREAMS)
         ]
         heard = [events(stream.iter_lines()) for stream in streams]
+        socket = stack.enter_context(
+            connect(f"{service.url.replace('http', 'ws', 1)}/v1/stream", proxy=None)
+        )
+        socket.send(json.dumps({"type": "auth", "token": token, "mints": [WSOL]}))
+        heard.append(messages(socket))
         for one in heard:
             name, minute = next(one)
             assert name == "minute"
@@ -61,7 +74,7 @@ def test_streams_end_cleanly_and_cost_what_they_were_told(service: DocumentedSer
             ends.append(end["reason"])
         assert service.serve.wait(READ_S) == 0
 
-    assert ends == ["shutting_down"] * STREAMS
+    assert ends == ["shutting_down"] * (STREAMS + 1)
     (line,) = [
         each
         for each in json.loads(service.mintscope("credits list --json"))

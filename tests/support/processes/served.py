@@ -91,6 +91,7 @@ async def served(  # noqa: PLR0913 - one argument for each thing that can differ
         bounds=bounds,
         write_refusal=write_open_refusal,
         express=getattr(app, "express", None),
+        websocket_paths=getattr(app, "websocket_paths", ()),
         draining=draining,
     )
     ended = asyncio.Event()

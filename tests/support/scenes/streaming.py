@@ -119,6 +119,12 @@ class Streaming:
             await self.service.ledger.expect_writable()
             await asyncio.sleep(0)
 
+    async def until_open(self, count: int) -> None:
+        """Wait until *count* streams are told what changes."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(vars(self.service.streams)["_beats"]) < count:  # noqa: ASYNC110 - nothing tells it
+                await asyncio.sleep(0.001)
+
     async def until_closed(self, count: int = 0) -> None:
         """Wait until *count* streams are open."""
         async with asyncio.timeout(PATIENCE_S):

@@ -43,6 +43,7 @@ class HttpApplication:
     write_error   returns the response that tells an error; its status is 500 for a bug
     cors          which paths pages of other origins may read; None for none
     express       what a server may ask before it asks this application; None for nothing
+    websocket_paths  of the routes that a client may also open as a WebSocket
     """
 
     def __init__(
@@ -56,6 +57,9 @@ class HttpApplication:
     ) -> None:
         self.express = express
         self.router = router
+        self.websocket_paths = frozenset(
+            route.path.encode() for route in router if route.takes_websocket
+        )
         self._limit = limit
         self._write_error = write_error
         self._cors = cors

@@ -23,6 +23,7 @@ class Route:
 
     path         segments in braces are variable: `/reset/{link}`; none spans a slash
     is_charged   its success is paid for: there is no HEAD, and no time is spent on compression
+    takes_websocket  a WebSocket may be opened there: its pushed body becomes messages
     limits_itself  its endpoint counts its requests, by credential where there is one; all other
                  routes are counted by address before their endpoint runs
     """
@@ -32,6 +33,7 @@ class Route:
     endpoint: Endpoint
     is_charged: bool = field(default=False, kw_only=True)
     limits_itself: bool = field(default=False, kw_only=True)
+    takes_websocket: bool = field(default=False, kw_only=True)
 
 
 R = TypeVar("R", bound=Route)

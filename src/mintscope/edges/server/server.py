@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from types import FrameType
@@ -103,6 +103,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     bounds: Bounds,
     write_refusal: RefusalWriter,
     express: Express | None = None,
+    websocket_paths: Collection[bytes] = (),
     draining: Draining | None = None,
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
@@ -111,6 +112,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 
     write_refusal   returns what is sent where no route has seen the request
     express         answers plain requests before *app* is asked
+    websocket_paths where a connection may become a WebSocket
     draining        begins when it is told to stop; None: it stops at once
     """
     connections = Connections(
@@ -119,6 +121,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
         addresses=addresses,
         bounds=bounds,
         express=express,
+        websocket_paths=websocket_paths,
     )
     return Server(
         uvicorn.Config(

@@ -1,6 +1,6 @@
 """`mintscope api`: the process that answers clients."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -174,7 +174,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     await enter(watching(checks, clock, has_readiness=True))
     await enter(keeping_memory_small())
     ready(host, port)
-    server = create_server(config.api, app, clock, api.express, draining)
+    server = create_server(config.api, app, clock, api.express, api.websocket_paths, draining)
     await server.serve(sockets=[listener])
     return server.stopped_by
 
@@ -345,11 +345,12 @@ def _limit(usual: Limit, count: int, window_s: int) -> Limit:
     return replace(usual, count=count, window_s=window_s)
 
 
-def create_server(
+def create_server(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: ApiConfig,
     app: ASGIApp,
     clock: Clock,
     express: Express | None,
+    websocket_paths: Collection[bytes] = (),
     draining: Draining | None = None,
 ) -> Server:
     """Return a server of *app*, with the bounds of *config*; it does not listen yet."""
@@ -360,6 +361,7 @@ def create_server(
         bounds=_bounds(config),
         write_refusal=write_open_refusal,
         express=express,
+        websocket_paths=websocket_paths,
         draining=draining,
     )
 

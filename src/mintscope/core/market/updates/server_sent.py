@@ -20,3 +20,28 @@ def encode_event(
     number = b"" if event_id is None else b"id: %d\n" % event_id
     retry = b"" if retry_ms is None else b"retry: %d\n" % retry_ms
     return b"event: %b\n%b%bdata: %b\n\n" % (name, number, retry, data)
+
+
+def message_of(event: bytes) -> bytes:
+    """Return *event*, as `encode_event` writes it, as one JSON object; b"" for a comment.
+
+    type      the name of the event
+    id        as text, since JavaScript rounds integers of 64 bits; if the event has one
+    retryMs   how long the client waits before it comes back; if the event says so
+    data      as it stands in the event
+    """
+    fields = {name: value for name, _, value in map(_split, event.split(b"\n"))}
+    if b"event" not in fields:
+        return b""
+    number, retry = fields.get(b"id"), fields.get(b"retry")
+    members = [b'"type":"%b"' % fields[b"event"]]
+    if number is not None:
+        members.append(b'"id":"%b"' % number)
+    if retry is not None:
+        members.append(b'"retryMs":%b' % retry)
+    members.append(b'"data":%b' % fields[b"data"])
+    return b"{%b}" % b",".join(members)
+
+
+def _split(line: bytes) -> tuple[bytes, bytes, bytes]:
+    return line.partition(b": ")

@@ -33,7 +33,9 @@ STREAM: Final = (
     "Sends price and changed indicators of each token as server-sent events: a snapshot, then"
     " updates, at most four a second. Costs one credit for each token and started minute, taken in"
     " advance, given back where nothing could be told; it ends cleanly when the credits do. Send"
-    " Last-Event-ID to go on after a break. Paid with credits alone."
+    " Last-Event-ID to go on after a break. Paid with credits alone. By WebSocket at the same"
+    ' address: each event is a JSON message; {"type": "auth", "token": ..., "mints": [...]} may be'
+    " the first one instead of headers."
 )
 HEADERS: Final[tuple[Header, ...]] = (
     (b"content-type", CONTENT_TYPE),
@@ -78,6 +80,7 @@ class StreamRoute:
             is_charged=True,
             query=StreamQuery,
             media_type=CONTENT_TYPE.decode(),
+            takes_websocket=True,
         )
 
     async def open_stream(self, request: Request) -> PushedResponse:

@@ -16,6 +16,9 @@ class Bounds:
     idle_s_min                   an idle connection gives way to a new one only after so long
     connections_per_client_max   of an IPv4 address or an IPv6 /64; four times as many of a /48
     lingering_max                refused connections that are kept open until the client has read
+    message_bytes_max            of a message of a WebSocket, in all its frames
+    frames_max                   of a WebSocket between two pings, which are 15 s apart
+    first_message_s_max          until a WebSocket without a credential has sent its first message
     """
 
     head_bytes_max: int = 16 * 1024
@@ -33,6 +36,9 @@ class Bounds:
     connections_max: int = 2_000
     connections_per_client_max: int = 256
     lingering_max: int = 256
+    message_bytes_max: int = 4 * 1024
+    frames_max: int = 120
+    first_message_s_max: float = 10.0
 
     @property
     def request_bytes_max(self) -> int:

@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 from typing_extensions import override
 from uvicorn.config import Config
 from uvicorn.server import ServerState
+from websockets.frames import CloseCode
 
 from mintscope.base.errors import (
     BadRequest,
@@ -27,7 +28,6 @@ from mintscope.base.errors import (
     ServiceUnavailable,
 )
 from mintscope.edges.server.protocol.connections import Connections
-from mintscope.edges.server.protocol.dispatch import DispatchingProtocol
 from mintscope.edges.server.protocol.head import (
     NO_HEAD,
     Head,
@@ -37,11 +37,12 @@ from mintscope.edges.server.protocol.head import (
     too_many_headers,
     url_too_long,
 )
+from mintscope.edges.server.protocol.upgrade import UpgradingProtocol
 
 LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
 
 
-class HttpProtocol(DispatchingProtocol):
+class HttpProtocol(UpgradingProtocol):
     """One connection.
 
     Refusals that no route sees are written here.  They never overtake a
@@ -87,6 +88,10 @@ class HttpProtocol(DispatchingProtocol):
 
     @override
     def _read(self, data: bytes) -> None:
+        if self._websocket is not None:
+            self._keep(0)
+            self._websocket.receive(data)
+            return
         if self._refused:
             self._keep(0)
             return
@@ -95,7 +100,8 @@ class HttpProtocol(DispatchingProtocol):
         if not self._whole:
             self._later_bytes += len(data)
         super()._read(data)
-        self._take_stock()
+        if self._websocket is None:
+            self._take_stock()
 
     def _take_stock(self) -> None:
         """Hold what has arrived of a request against the bounds, and start its time."""
@@ -182,7 +188,10 @@ class HttpProtocol(DispatchingProtocol):
             self._refuse(refusal)
             return
         self.open_connections.leave(self)
-        if self._refused or is_silent:
+        if self._websocket is not None:
+            self._websocket.close(CloseCode.TRY_AGAIN_LATER)
+            self.transport.close()
+        elif self._refused or is_silent:
             self._refused = True
             self.transport.close()
         else:
@@ -210,6 +219,7 @@ class HttpProtocol(DispatchingProtocol):
         self._fault = fault
         raise _Stop
 
+    @override
     def _refuse(self, error: ServiceError) -> None:
         """Send the refusal *error* and close, after the responses that are under way."""
         self._refused = True

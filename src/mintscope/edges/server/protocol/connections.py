@@ -1,7 +1,7 @@
 """The open connections of a server, counted in all and by client, and what each may take."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from secrets import token_hex
@@ -74,6 +74,7 @@ class Connections:
     write_refusal   returns the response that tells a refusal, which no route has seen
     express         answers plain requests before the application; None: nothing does
     turns           in which connections are read that have not paid
+    websocket_paths where a connection may become a WebSocket
     """
 
     clock: Clock
@@ -82,6 +83,7 @@ class Connections:
     addresses: ClientAddresses
     express: Express | None = None
     turns: FairQueue = field(default_factory=FairQueue)
+    websocket_paths: Collection[bytes] = ()
     _groups: dict[str, Group] = field(default_factory=dict)
     _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)
     _lingering: set[Connection] = field(default_factory=set)

@@ -1,7 +1,7 @@
 """What answers a whole request: the express if it is plain, else the application."""
 
 import asyncio
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote
 
 import httptools
@@ -15,6 +15,7 @@ from mintscope.edges.server.protocol.whole_response import WholeResponse
 
 PLAIN_METHOD: Final = b"GET"
 PLAIN_VERSION: Final = "1.1"
+Cycle = TypeVar("Cycle", bound=WholeResponse)
 
 
 class DispatchingProtocol(PacedProtocol):
@@ -51,12 +52,12 @@ class DispatchingProtocol(PacedProtocol):
                 return
             self._express_cycle, self.cycle = None, before
         scope = self._scope(method.decode("ascii"), head)
-        self._start(self._cycle(scope, body, keep_alive=stays))
+        self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
 
     def start_instead(self, cycle: ExpressCycle) -> None:
         """Let the application answer the request of *cycle*, which was first in line."""
         scope = self._scope(PLAIN_METHOD.decode("ascii"), cycle.head)
-        ordinary = self._cycle(scope, bytearray(), keep_alive=cycle.keep_alive)
+        ordinary = self._cycle(WholeResponse, scope, bytearray(), keep_alive=cycle.keep_alive)
         ordinary.more_body = False
         ordinary.is_followed_by_end = cycle.is_followed_by_end
         ordinary.disconnected = cycle.disconnected
@@ -93,8 +94,10 @@ class DispatchingProtocol(PacedProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 
-    def _cycle(self, scope: HTTPScope, body: bytearray, *, keep_alive: bool) -> WholeResponse:
-        cycle = WholeResponse(
+    def _cycle(
+        self, kind: type[Cycle], scope: HTTPScope, body: bytearray, *, keep_alive: bool
+    ) -> Cycle:
+        cycle = kind(
             scope=scope,
             transport=self.transport,
             flow=self.flow,

@@ -77,10 +77,13 @@ class PacedProtocol(HttpToolsProtocol):
         """Parse *data*."""
         try:
             self.parser.feed_data(data)
-        except HttpParserUpgrade:
-            pass  # the request was answered; what follows is another protocol's
+        except HttpParserUpgrade as upgrade:
+            self._read_behind_upgrade(data[upgrade.args[0] :])
         except HttpParserError as error:
             self.send_400_response(str(error))
+
+    def _read_behind_upgrade(self, data: bytes) -> None:
+        """Read what follows an upgrade: another protocol's, so nothing if we speak none."""
 
     def _read_in_turn(self, data: bytes) -> bool:
         if self.transport.is_closing():
