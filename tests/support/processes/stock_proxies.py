@@ -29,15 +29,18 @@ http {{
   scgi_temp_path {folder}/scgi;
   server {{
     listen 127.0.0.1:{port};
-    location / {{ proxy_pass {upstream}; }}
+    location / {{ proxy_pass {upstream}; {also} }}
   }}
 }}
 """
 
 
 @contextmanager
-def nginx_before(upstream: str, folder: Path) -> Iterator[str]:
-    """Run nginx before *upstream*; yield its address.  Skips without nginx, but not in CI."""
+def nginx_before(upstream: str, folder: Path, also: str = "") -> Iterator[str]:
+    """Run nginx before *upstream*; yield its address.  Skips without nginx, but not in CI.
+
+    also   directives of its location
+    """
     program = shutil.which("nginx", path=SEARCHED)
     if program is None:
         reason = "did not run: there is no nginx here; `make test` fetches it where it can"
@@ -45,7 +48,7 @@ def nginx_before(upstream: str, folder: Path) -> Iterator[str]:
         raise AssertionError(reason)
     port = free_port()
     config = folder / "nginx.conf"
-    config.write_text(NGINX.format(folder=folder, port=port, upstream=upstream))
+    config.write_text(NGINX.format(folder=folder, port=port, upstream=upstream, also=also))
     with _running([program, "-p", str(folder), "-c", str(config)], port, folder) as url:
         yield url
 

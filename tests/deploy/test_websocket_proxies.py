@@ -1,0 +1,45 @@
+"""A WebSocket passes Caddy as it is, and nginx with the two headers that docs/scaling.md names."""
+
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+import pytest
+
+from mintscope.base.solana import WSOL
+from support.processes.stock_proxies import caddy_before, nginx_before
+from support.scenes.live_market import TRADED
+from support.scenes.sockets import socket, stream
+from support.scenes.streaming import streaming_service
+
+HEADERS: Final = (
+    "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;"
+    " proxy_set_header Connection upgrade;"
+)
+
+pytestmark = pytest.mark.process
+
+
+class Before(Protocol):
+    """Runs a proxy."""
+
+    def __call__(self, upstream: str, folder: Path) -> AbstractContextManager[str]: ...
+
+
+@pytest.mark.parametrize(
+    "before", [caddy_before, partial(nginx_before, also=HEADERS)], ids=["Caddy", "nginx"]
+)
+async def test_it_opens_tells_and_ends(tmp_path: Path, before: Before) -> None:
+    async with streaming_service(tmp_path) as streaming:
+        token = await streaming.service.issue(2)
+        with before(f"http://127.0.0.1:{streaming.server.port}", tmp_path) as url:
+            streaming.server.port = urlsplit(url).port or 0
+            async with stream(streaming, token, TRADED[:1]) as by_head, socket(streaming) as other:
+                await other.say({"type": "auth", "token": token, "mints": [WSOL]})
+                for opened in (by_head, other):
+                    assert [each.name for each in await opened.some(2)] == ["minute", "snapshot"]
+                await streaming.trade()
+                assert (await by_head.next()).name == (await other.next()).name == "update"
+            await streaming.until_closed()
