@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -341,3 +343,13 @@ async def test_a_stop_ends_those_that_tell_and_those_that_wait(streaming: Stream
 
         assert (await telling.rest())[-1].data["reason"] == "shutting_down"
         assert await waiting.close_code() == 1001
+
+
+async def test_agents_find_its_address_and_first_message(streaming: Streaming) -> None:
+    index = (await streaming.service.client.get("/llms.txt")).text
+    address = re.findall(r"`(wss?://\S+)` is a WebSocket", index)
+    (first,) = re.findall(r'`(\{"type": "auth".*\})`', index)
+
+    assert [urlsplit(each).path for each in address] == ["/v1/stream"]
+    assert json.loads(first).keys() == {"token", *AUTH}
+    assert len(index.encode()) <= 6 * 1024

@@ -49,6 +49,11 @@ WAYS: Final = """
 - Python: `pip install {origin}{wheel}`
 - TypeScript: `npm install {origin}{tarball}`
 """
+STREAM_PATH: Final = "/v1/stream"
+SOCKET: Final = """
+- Changes as they happen: `GET /v1/stream` sends events; `{origin}/v1/stream` is a WebSocket with
+  the same ones. Its first message may be `{{"type": "auth", "token": "...", "mints": ["..."]}}`.
+"""
 
 
 def write_index(
@@ -60,6 +65,7 @@ def write_index(
     """Return /llms.txt; the arguments are those of `guide.write_guide`."""
     wheel, tarball = clients
     has_trial = any(each.path == TRIAL_PATH for each in operations)
+    has_stream = any(each.path == STREAM_PATH for each in operations)
     first = f"/v1/trial/{WSOL}" if has_trial else "/v1/demo/token"
     origin = identity.origin
     parts = [
@@ -67,10 +73,16 @@ def write_index(
         START.format(price=REQUEST_USD, mint=WSOL, origin=origin, first=first),
         WAYS.format(origin=origin, wheel=wheel, tarball=tarball),
         *([f"- MCP, streamable HTTP: `{origin}{MCP}`"] if MCP in paths else []),
+        *([SOCKET.format(origin=_socket(origin))] if has_stream else []),
         _documents(identity, paths),
         _endpoints(operations, identity),
     ]
     return "\n".join(part.strip("\n") + "\n" for part in parts).encode()
+
+
+def _socket(origin: str) -> str:
+    """Return *origin* with the scheme of a WebSocket."""
+    return origin.replace("http", "ws", 1)
 
 
 def _documents(identity: Identity, paths: Collection[str]) -> str:
