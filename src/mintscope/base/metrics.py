@@ -101,6 +101,11 @@ DOLLAR_OFF_PEG: Final = SetGauge(
 UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price", ["reason"])
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
+GAPS_OPEN: Final = SetGauge("mintscope_gaps_open", "Gaps whose swaps candles lack")
+GAPS_GIVEN_UP: Final = SetGauge(
+    "mintscope_gaps_given_up", "Open gaps that ingest no longer tries to mend"
+)
+GAPS_MENDED: Final = Counter("mintscope_gaps_mended_total", "Gaps that ingest has mended")
 TRACKED_MINTS: Final = SetGauge("mintscope_tracked_mints", "Mints followed")
 WAL_BYTES: Final = SetGauge(
     "mintscope_wal_bytes", "Bytes of the write-ahead log of a SQLite file", ["store"]

@@ -352,6 +352,13 @@ async def test_gaps_are_told(tmp_path: Path) -> None:
     _, gap = await market_findings(tmp_path, 2)
 
     assert "1 gaps, 4 slots without blocks, the newest at slot 9" in gap.what
+    assert "ingest mends them by itself" in gap.fix
+    async with market_in(tmp_path) as opened:
+        (mend,) = await opened.gap_mends.newest(1)
+        await opened.gap_mends.give_up(mend.gap, UnixMs(NOW * 1000), "no block")
+    _, gap = await market_findings(tmp_path, 2)
+    assert gap.what.endswith("slot 9; 1 given up")
+    assert "mintscope gaps fill" in gap.fix
 
 
 async def test_a_market_that_is_no_database_fails(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import WSOL, Gap
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.store import NewSlot
+from mintscope.edges.ingest.mending import settled as settled_after
 from mintscope.shell.cli.app import app
-from mintscope.shell.cli.chain.gaps import _settled
 from mintscope.shell.wiring.api import GAP_SHOWN_S, gap_check
 from support.scenes.stores import market_in
 
@@ -76,7 +76,7 @@ async def test_a_gap_is_settled_a_minute_of_the_chain_later(tmp_path: Path, slot
     slots = range(1, 100_000 // slot_ms)
     await fill(tmp_path, *(at(slot, slot * slot_ms // 1_000) for slot in slots))
     async with market_in(tmp_path) as market:
-        settled = await _settled(market, Slot(9))
+        settled = await settled_after(market.reader, Slot(9))
 
     assert settled is not None
     assert settled - 9 == pytest.approx(60_000 / slot_ms, rel=0.05)
@@ -85,7 +85,7 @@ async def test_a_gap_is_settled_a_minute_of_the_chain_later(tmp_path: Path, slot
 async def test_no_gap_is_settled_while_the_pace_is_not_known(tmp_path: Path) -> None:
     await fill(tmp_path, at(4), GAP, at(10_000))
     async with market_in(tmp_path) as market:
-        assert await _settled(market, Slot(9)) is None
+        assert await settled_after(market.reader, Slot(9)) is None
 
 
 def test_the_command_lists_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,5 +96,13 @@ def test_the_command_lists_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     listed = CliRunner().invoke(app, ["gaps", "list", "--json"])
 
     assert json.loads(listed.stdout) == [
-        {"first": 5, "last": 9, "slots": 5, "reason": "asked in vain for 120 s"}
+        {
+            "first": 5,
+            "last": 9,
+            "slots": 5,
+            "reason": "asked in vain for 120 s",
+            "attempts": 0,
+            "given_up": False,
+            "words": "",
+        }
     ]

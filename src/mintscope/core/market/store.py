@@ -218,6 +218,7 @@ class MarketOverview(NamedTuple):
     folded_slot    how far the finalized fold has come
     newest_gap     the last slot of the newest gap
     candles_a_day  that a day adds, estimated; None while that cannot be said
+    gaps_given_up  of *gap_count*: ingest no longer tries to mend them
     """
 
     slot: Slot | None
@@ -229,6 +230,7 @@ class MarketOverview(NamedTuple):
     gap_slots: int
     newest_gap: Slot | None
     candles_a_day: Mapping[Timeframe, int] | None = None
+    gaps_given_up: int = 0
 
 
 class MarketReader(LogReader, Protocol):
@@ -238,4 +240,7 @@ class MarketReader(LogReader, Protocol):
         """Return where the market stands.  Raises ServiceUnavailable, UnusableStore."""
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
-        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable."""
+        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
+
+        Their reasons say whether attempts to mend them were in vain.
+        """

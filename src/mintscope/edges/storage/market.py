@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mintscope.core.market.coverage import CoverageReader
 from mintscope.core.market.history.asking import HistoryAsks, HistoryQueue
+from mintscope.core.market.history.mending import GapMends
 from mintscope.core.market.history.store import (
     HistoryJobs,
     HistoryJoin,
@@ -22,6 +23,7 @@ from mintscope.edges.storage.database import AccessInThreads, Database, Database
 from mintscope.edges.storage.money import Port
 from mintscope.edges.storage.sql.history.asks import SqlHistoryAsks
 from mintscope.edges.storage.sql.history.jobs import SqlHistory
+from mintscope.edges.storage.sql.history.mending import SqlGapMends
 from mintscope.edges.storage.sql.listing.reader import SqlListReader
 from mintscope.edges.storage.sql.listing.snapshots import SqlListSnapshots
 from mintscope.edges.storage.sql.market.ingest_checks import SqlIngestChecks
@@ -158,6 +160,11 @@ class Market:
     @cached_property
     def _asks(self) -> SqlHistoryAsks:
         return self._opened(SqlHistoryAsks(self._engine.beside()))
+
+    @cached_property
+    def gap_mends(self) -> GapMends:
+        """Gaps that ingest mends by itself."""
+        return self._opened(SqlGapMends(self._engine.beside()))
 
     @cached_property
     def imports(self) -> "Imports":

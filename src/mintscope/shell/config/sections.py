@@ -46,6 +46,15 @@ class ChainConfig(Section):
     """Pause before the next request when there was no new block."""
     gap_after_s: values.Seconds = 15.0
     """How long to ask for a block that must exist before its slots are recorded as a gap."""
+    gap_mend_after_s: values.Seconds = 300.0
+    """How long after a gap ingest first tries to mend it; each further pause is twice as long."""
+    gap_attempts_max: int = Field(default=8, ge=1, le=20)
+    """How often ingest tries to mend a gap; after that it is given up."""
+    gap_calls_per_day: values.CallsPerDay = 50_000
+    """Requests in a UTC day to mend gaps, 1,000 or more. A token whose past takes more is not
+    mended; 0: no gap is mended by itself."""
+    gap_rate_pools: values.Mints = ()
+    """Pools of SOL and dollars that price mended tokens; by default the busiest in the log."""
     stall_after_s: values.Seconds = 30.0
     """How long a source may give nothing while the node names newer slots; then it begins again."""
     max_gap_s: int = Field(default=86_400, ge=0)

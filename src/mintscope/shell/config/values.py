@@ -19,6 +19,7 @@ from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_em
 from mintscope.core.payments.protocol.requirement import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope.core.secrets.roots import parse_root
 
+CALLS_PER_DAY_MIN: Final = 1_000  # with fewer a day could end before a past is begun
 _HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
 PROGRAM: Final = re.compile(
     r"([a-z][a-z0-9_]{0,31}):([1-9A-HJ-NP-Za-km-z]{32,44})"
@@ -191,6 +192,12 @@ def _expect_pool(value: str) -> str:
     return value
 
 
+def _expect_a_thousand(value: int) -> int:
+    if 0 < value < CALLS_PER_DAY_MIN:
+        raise ValueError(f"expected 0 or at least {CALLS_PER_DAY_MIN}")
+    return value
+
+
 UNSET: Final = BeforeValidator(_empty_is_none)
 LISTED: Final = BeforeValidator(_split)
 
@@ -225,6 +232,7 @@ Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start
 Port = Annotated[int, Field(ge=0, le=65_535)]
 OptionalPort = Annotated[Annotated[int, Field(ge=1, le=65_535)] | None, UNSET]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+CallsPerDay = Annotated[int, Field(ge=0, le=100_000_000), AfterValidator(_expect_a_thousand)]
 Seconds = Annotated[float, Field(gt=0, le=DAY_S, allow_inf_nan=False)]
 Decimals = Annotated[int, Field(ge=0, le=18)]
 Lamports = Annotated[int, Field(ge=0, le=10**18)]

@@ -43,6 +43,7 @@ from mintscope.shell.wiring.processes.log_lines import set_level
 from mintscope.shell.wiring.processes.reloading import Apply, Reread, reloading
 from mintscope.shell.wiring.sources.asked import reading_what_is_asked
 from mintscope.shell.wiring.sources.endpoint import asked_beside, following
+from mintscope.shell.wiring.sources.mending import mending_gaps
 from mintscope.shell.wiring.storage.identity import expect_own_stores
 from mintscope.shell.wiring.storage.turn import turn
 from mintscope.shell.wiring.stores import Market, open_market
@@ -133,6 +134,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
         open_market(config, epoch=epoch) as market,
         _keeping_facts(config.chain, market, clock),
         reading_what_is_asked(config, market, clock),
+        mending_gaps(config, market, clock),
         _source(config, clock, progress, meter) as (source, checks),
         AsyncExitStack() as stack,
     ):

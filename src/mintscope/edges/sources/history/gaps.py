@@ -5,6 +5,7 @@ from typing import Final
 
 from mintscope.base.primitives import Slot
 from mintscope.base.solana import Block, Gap, SourceError
+from mintscope.core.market.history.mending import NotMendable
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.rpc import Commitment, Missing
 
@@ -19,10 +20,10 @@ class NotThere(SourceError):
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
     """Yield the blocks of *gap*, newest first: each is the parent that the one behind it names.
 
-    So none is left out that was part of the chain.  Raises NotThere, RpcFailure.
+    So none is left out that was part of the chain.  Raises NotThere, NotMendable, RpcFailure.
     """
     if gap.last - gap.first >= SLOTS_MAX:
-        raise NotThere(f"expected at most {SLOTS_MAX} slots to look through")
+        raise NotMendable(f"expected at most {SLOTS_MAX} slots to look through")
     parent = await _parent_of_the_next(node, gap.last)
     while parent >= gap.first:
         block = await node.block(parent, Commitment.FINALIZED)

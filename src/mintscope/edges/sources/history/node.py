@@ -1,7 +1,7 @@
 """The JSON-RPC methods that reading a past calls, at a pace that the provider's plan allows."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Protocol
 
 import msgspec
@@ -18,6 +18,8 @@ from mintscope.edges.sources.wire import Answer, SlotNumber
 
 LINES_MAX: Final = 1_000  # of getSignaturesForAddress
 FILTER_TRANSACTION_NOT_FOUND: Final = -32020
+
+Allow = Callable[[], Awaitable[None]]
 
 
 class UnknownSignature(RpcFailure):
@@ -77,13 +79,23 @@ class PacedNode(Rpc):
     """
 
     def __init__(
-        self, endpoint: Endpoint, *, clock: Clock, calls_per_s: float, **more: Any
+        self,
+        endpoint: Endpoint,
+        *,
+        clock: Clock,
+        calls_per_s: float,
+        allow: Allow | None = None,
+        **more: Any,
     ) -> None:
-        """Start at most *calls_per_s* requests a second; *more* is as Rpc takes it."""
+        """Start at most *calls_per_s* requests a second; *more* is as Rpc takes it.
+
+        allow   awaited before each; what it raises ends the call
+        """
         super().__init__(endpoint, clock=clock, **more)
         self.calls = 0
         self.in_flight = endpoint.requests_in_flight
         self._monotonic_s = clock.monotonic_s
+        self._allow = allow
         self._pause_s = 1 / calls_per_s
         self._next_s = float("-inf")
         self._rest: Sleep = more.get("sleep", asyncio.sleep)
@@ -144,6 +156,8 @@ class PacedNode(Rpc):
 
     @override
     async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
+        if self._allow is not None:
+            await self._allow()
         now_s = self._monotonic_s()
         start_s = max(now_s, self._next_s)
         self._next_s = start_s + self._pause_s

@@ -8,17 +8,16 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.pace import WINDOW_S, PaceMeter
 from mintscope.base.primitives import Mint, Slot
 from mintscope.base.solana import WSOL, Gap, SourceError
-from mintscope.core.market.history.store import Stage
-from mintscope.core.market.pricing import RATE_WINDOW_S
+from mintscope.core.market.history.mending import GapMend
 from mintscope.shell.cli.config import ConfigFile, configured
 from mintscope.shell.cli.history.command import CallsPerS, Giving, RatePools, Yes, days_ago
 from mintscope.shell.cli.output import AsJson, print_rows, stop, visible
 from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_market
 from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.sources.history import open_past
+from mintscope.shell.wiring.sources.history import of_the_second_node, open_past
+from mintscope.shell.wiring.sources.mending import is_read, settled
 from mintscope.shell.wiring.stores import Market
 
 GAPS_MAX: Final = 1_000  # looked through by one command
@@ -43,9 +42,9 @@ def list_gaps(
     config: ConfigFile = None,
 ) -> None:
     """List the newest gaps that are open: candles lack the swaps of their slots."""
-    found = with_market(config, lambda market: market.reader.gaps(limit))
-    rows = [(gap.first, gap.last, gap.last - gap.first + 1, gap.reason) for gap in found]
-    print_rows(("first", "last", "slots", "reason"), rows, as_json=as_json)
+    found = with_market(config, lambda market: market.gap_mends.newest(limit))
+    columns = ("first", "last", "slots", "reason", "attempts", "given_up", "words")
+    print_rows(columns, [_row(each) for each in found], as_json=as_json)
 
 
 @gap_commands.command()
@@ -66,7 +65,7 @@ def fill(
     if settings.chain.source == "files":
         stop("gaps are filled from a node: chain.source is files")
     filling = Filling(
-        config=_of_the_second_node(settings),
+        config=of_the_second_node(settings),
         rate_pools=rate_pool or [],
         calls_per_s=calls_per_s,
         yes=yes,
@@ -110,8 +109,8 @@ class Filling:
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
         """Return the followed mints that traded in *gap*, None where it cannot be filled now."""
         folded = (await market.reader.overview()).folded_slot
-        settled = await _settled(market, gap.last)
-        if folded is None or settled is None or folded < settled:
+        first_settled = await settled(market.reader, gap.last)
+        if folded is None or first_settled is None or folded < first_settled:
             typer.echo(f"{_named(gap)}: too new to be filled; try again in two minutes")
             return None
         try:
@@ -147,33 +146,15 @@ class Filling:
 
 
 async def _is_read(market: Market, mint: Mint, slot: Slot) -> bool:
-    job = await market.history_jobs.one(mint)
-    return (
-        job is not None
-        and job.stage is Stage.JOINED
-        and job.slot is not None
-        and (settled := await _settled(market, slot)) is not None
-        and job.slot >= settled
-    )
+    first_settled = await settled(market.reader, slot)
+    return first_settled is not None and await is_read(market.history_jobs, mint, first_settled)
 
 
-async def _settled(market: Market, slot: Slot) -> Slot | None:
-    """Return the first slot whose rate of SOL rests on no swap of *slot* any more.
-
-    None while the log holds too few blocks to tell the pace of the chain.
-    """
-    pace = PaceMeter(await market.reader.seconds(WINDOW_S)).pace
-    return None if pace is None else Slot(slot + pace.slots(RATE_WINDOW_S))
+def _row(mend: GapMend) -> Sequence[str | int]:
+    gap, is_given_up = mend.gap, mend.given_up_at is not None
+    slots = gap.last - gap.first + 1
+    return gap.first, gap.last, slots, gap.reason, mend.attempts, is_given_up, mend.words
 
 
 def _named(gap: Gap) -> str:
     return f"slots {gap.first} to {gap.last}"
-
-
-def _of_the_second_node(config: Config) -> Config:
-    """Return *config* with the second node, if there is one, in the place of the first."""
-    chain = config.chain
-    if chain.second_rpc_url is None:
-        return config
-    second = chain.model_copy(update={"rpc_url": chain.second_rpc_url, "rpc_headers": {}})
-    return config.model_copy(update={"chain": second})

@@ -79,11 +79,27 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
     if not overview.tracked_count:
         yield warn("market: no token is tracked", "mintscope tokens add MINT")
     if overview.gap_count:
-        yield warn(
-            f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
-            f" newest at slot {overview.newest_gap}",
+        yield _check_gaps(overview, config)
+
+
+def _check_gaps(overview: MarketOverview, config: Config) -> Finding:
+    """Say which gaps there are, and who mends them."""
+    what = (
+        f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
+        f" newest at slot {overview.newest_gap}"
+    )
+    does_nothing = not config.chain.gap_calls_per_day or overview.follows_files
+    if overview.gaps_given_up or does_nothing:
+        told = f"; {overview.gaps_given_up} given up" if overview.gaps_given_up else ""
+        return warn(
+            what + told,
             "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url",
         )
+    return warn(
+        what,
+        "candles lack their swaps; ingest mends them by itself: mintscope gaps list says how far"
+        " it is",
+    )
 
 
 async def _overview(config: Config) -> MarketOverview:

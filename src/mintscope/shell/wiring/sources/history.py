@@ -17,7 +17,7 @@ from mintscope.core.market.swap import Swap
 from mintscope.edges.ingest.past import fold_past
 from mintscope.edges.sources.history.gaps import blocks_of
 from mintscope.edges.sources.history.gecko import GECKO_URL, gecko_candles
-from mintscope.edges.sources.history.node import PacedNode
+from mintscope.edges.sources.history.node import Allow, PacedNode
 from mintscope.edges.sources.history.reader import HistoryReader, Progress
 from mintscope.edges.sources.history.survey import cost_of, find_pools
 from mintscope.shell.config.config import Config
@@ -32,6 +32,7 @@ __all__ = [
     "begin_of",
     "gecko_candles",
     "left_out",
+    "of_the_second_node",
     "open_past",
 ]
 
@@ -41,11 +42,14 @@ BEFORE_THE_FIRST_S: Final = 3_600  # what is read anew begins so long before: ra
 
 @asynccontextmanager
 async def open_past(
-    config: Config, market: Market, calls_per_s: float
+    config: Config, market: Market, calls_per_s: float, *, allow: Allow | None = None
 ) -> AsyncIterator["PastReading"]:
-    """Connect to the node that pasts are read from."""
-    endpoint = node_endpoint(config.chain)
-    async with PacedNode(endpoint, clock=SystemClock(), calls_per_s=calls_per_s) as node:
+    """Connect to the node that pasts are read from.
+
+    allow   awaited before each request
+    """
+    endpoint, clock = node_endpoint(config.chain), SystemClock()
+    async with PacedNode(endpoint, clock=clock, calls_per_s=calls_per_s, allow=allow) as node:
         yield PastReading(config, market, node, calls_per_s)
 
 
@@ -181,3 +185,12 @@ def left_out(missing: int) -> str:
     """Say that a node did not give *missing* transactions, and what that means."""
     transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
     return f"{transactions} that the node lists it did not give: candles would lack their swaps"
+
+
+def of_the_second_node(config: Config) -> Config:
+    """Return *config* with the second node, if there is one, in the place of the first."""
+    chain = config.chain
+    if chain.second_rpc_url is None:
+        return config
+    second = chain.model_copy(update={"rpc_url": chain.second_rpc_url, "rpc_headers": {}})
+    return config.model_copy(update={"chain": second})

@@ -128,10 +128,17 @@ SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
 """
 TRACKED_COUNT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
 GAPS: Final = """
-SELECT count(*), coalesce(sum(last - first + 1), 0), max(last) FROM gap WHERE filled_at IS NULL
+SELECT count(*), coalesce(sum(last - first + 1), 0), max(last), count(given_up_at)
+  FROM gap WHERE filled_at IS NULL
 """
 NEWEST_GAPS: Final = """
-SELECT first, last, reason FROM gap WHERE filled_at IS NULL ORDER BY last DESC, first DESC LIMIT ?
+SELECT first, last,
+       reason || CASE WHEN given_up_at IS NOT NULL THEN '; mending it was given up'
+                      WHEN attempts = 1 THEN '; 1 attempt to mend it was in vain'
+                      WHEN attempts > 1 THEN
+                           '; ' || attempts || ' attempts to mend it were in vain'
+                      ELSE '' END
+  FROM gap WHERE filled_at IS NULL ORDER BY last DESC, first DESC LIMIT ?
 """
 
 
@@ -226,11 +233,11 @@ def tip_of(db: Database) -> log.LogTip:
 
 def _overview(db: Database) -> MarketOverview:
     slot, time, folded_slot, follows_files = db.execute(STANDING).get
-    gap_count, gap_slots, newest_gap = db.execute(GAPS).get
+    gap_count, gap_slots, newest_gap, given_up = db.execute(GAPS).get
     tracked_count = db.execute(TRACKED_COUNT).get
     standing = (slot, time, folded_slot, bool(follows_files), tracked_count)
     added = candles_a_day(db, time, tracked_count)
-    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, added)
+    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, added, given_up)
 
 
 def _events(db: Database, after_seq: int, limit: int) -> list[log.Event]:
