@@ -5,16 +5,11 @@ from typing import Final
 
 import pytest
 
-from support.deployment import DEPLOY, read_yaml
+from support.deployment import rule_of
 from support.promql import Series
 
 METRIC: Final = "mintscope_exchanges_total"
-(RULE,) = [
-    rule
-    for group in read_yaml(DEPLOY / "prometheus" / "alerts.yaml")["groups"]
-    for rule in group["rules"]
-    if rule["alert"] == "MintscopeProgramMissed"
-]
+RULE: Final = rule_of("MintscopeProgramMissed")
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 

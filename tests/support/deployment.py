@@ -66,6 +66,14 @@ def compose() -> dict[str, Any]:
     return read
 
 
+def rule_of(alert: str) -> dict[str, Any]:
+    """Return the shipped rule of *alert*."""
+    read = read_yaml(DEPLOY / "prometheus" / "alerts.yaml")
+    rules = [rule for group in read["groups"] for rule in group["rules"]]
+    (rule,) = [each for each in rules if each["alert"] == alert]
+    return dict(rule)
+
+
 def services(command: str | None = None) -> dict[str, dict[str, Any]]:
     """Return the services of compose.yaml; of those that run mintscope's *command* if given."""
     return {

@@ -30,7 +30,9 @@ from mintscope.edges.ingest import mending as tested
 from mintscope.edges.ingest.mending import DailyCalls, GapMending
 from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.shell.wiring.stores import Market
+from support.deployment import rule_of
 from support.fakes.made_chain import MINTS
+from support.promql import Series
 from support.scenes.stores import market_in
 
 A, B, *_ = MINTS
@@ -258,6 +260,26 @@ async def test_the_metrics_say_how_many_are_open_and_given_up(scene: Scene) -> N
     await scene.market.history_jobs.filled(GAP, NOW)
     await scene.mending.count()
     assert told() == [0, 0]
+
+
+async def test_the_alert_fires_while_a_gap_is_given_up(scene: Scene) -> None:
+    rule = rule_of("MintscopeGapGivenUp")
+
+    async def fires() -> bool:
+        await scene.mending.count()
+        series = Series()
+        gauge = REGISTRY.get_sample_value("mintscope_gaps_given_up")
+        assert gauge is not None
+        series.add("mintscope_gaps_given_up", 0, gauge)
+        return bool(series.value(rule["expr"], 0))
+
+    assert "for" not in rule
+    assert not await fires()
+    scene.source.no_blocks = NotMendable("never")
+    await scene.attempt()
+    assert await fires()
+    await scene.market.history_jobs.filled(GAP, NOW)
+    assert not await fires()
 
 
 async def test_a_day_allows_so_many_requests_also_after_a_kill(scene: Scene) -> None:

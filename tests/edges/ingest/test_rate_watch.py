@@ -11,7 +11,7 @@ from mintscope.base.primitives import Slot, UnixS
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.rate_age import RATE_LATE_S, RateAge
 from mintscope.edges.ingest.rate import RateWatch
-from support.deployment import DEPLOY, read_yaml
+from support.deployment import rule_of
 from support.promql import Series
 
 START: Final = 1_700_000_000
@@ -74,12 +74,7 @@ def test_a_gauge_that_is_measured_does_not_freeze() -> None:
 
 
 def test_the_alert_fires_once_there_is_no_rate() -> None:
-    (rule,) = [
-        rule
-        for group in read_yaml(DEPLOY / "prometheus" / "alerts.yaml")["groups"]
-        for rule in group["rules"]
-        if rule["alert"] == "MintscopeNoSolRate"
-    ]
+    rule = rule_of("MintscopeNoSolRate")
     series = Series()
     for at in range(0, 600, 15):
         series.add("mintscope_sol_rate_age_s", at, max(0, at - 300))
