@@ -109,4 +109,7 @@ async def test_accounts_are_listed_a_page_at_a_time(engine: Engine) -> None:
     assert [each.account for each in second] == accounts[2:4]
     assert [each.account for each in await engine.accounts.page(after=accounts[3])] == accounts[4:]
     assert await engine.accounts.page(after=accounts[-1]) == []
-    assert len(await engine.accounts.ending_in("", limit=4)) == 4
+    ending = await engine.accounts.ending_in("", limit=4)
+    assert [each.account for each in ending] == accounts[:4]
+    ending = await engine.accounts.ending_in("", after=accounts[3], limit=4)
+    assert [each.account for each in ending] == accounts[4:]

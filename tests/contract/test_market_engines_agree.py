@@ -250,7 +250,8 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
         await market.coverage.missed_mints(),
         await reader.events(trimmed, 10_000),
         [await reader.load(mint) for mint in MINTS],
-        await market.tracking.all(),
+        await market.tracking.page("", 1_000),
+        await market.tracking.found("", 1_000),
         [await market.tracking.one(mint) for mint in MINTS],
         sorted(await market.store.deciding_pools(), key=repr),
     ]

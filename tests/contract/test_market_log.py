@@ -214,8 +214,26 @@ async def test_tracking_is_an_event_and_a_list(market: Market) -> None:
 
     assert await market.reader.tracked() == (4, frozenset({B, C}))
     assert list(await market.reader.events(2, 10)) == [Tracked(3, C), Untracked(4, A)]
-    assert [one.mint for one in await market.tracking.all()] == sorted([B, C])
+    assert [one.mint for one in await market.tracking.page("", 9)] == sorted([B, C])
     assert await market.tracking.one(A) is None
+
+
+async def test_tracked_mints_are_read_a_page_at_a_time_and_found_by_their_address(
+    market: Market,
+) -> None:
+    tracking = market.tracking
+    await tracking.add(C)
+    first, *others = sorted([A, B, C])
+
+    assert [one.mint for one in await tracking.page("", 1)] == [first]
+    assert [one.mint for one in await tracking.page(first, 9)] == others
+    assert await tracking.page(others[-1], 9) == []
+    everything = await tracking.found("", 2)
+    assert (everything.total, len(everything.mints)) == (3, 2)
+    found = await tracking.found(C[:2], 9)
+    assert (found.total, [one.mint for one in found.mints]) == (1, [C])
+    assert await tracking.found(C[:2].swapcase(), 9) == (0, [])
+    assert await tracking.found("%", 9) == (0, [])
 
 
 async def test_first_mints_are_tracked_once(market: Market) -> None:

@@ -177,12 +177,17 @@ def test_mints_come_and_go(config: Path) -> None:
     again = tokens(config, "add", MINT)
     listed = tokens(config, "list")
     as_json = tokens(config, "list", "--json")
+    first = tokens(config, "list", "--limit", "1")
+    second = tokens(config, "list", "--after", MINT)
     removed = tokens(config, "remove", MINT)
     gone = tokens(config, "show", MINT)
 
     assert added.stdout.count("tracked from now on") == 2
     assert again.stdout == f"{MINT}  was tracked already\n"
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["mint", MINT, WSOL]
+    assert first.stderr == f"there are more: --after {MINT}\n"
+    assert [line.split()[0] for line in first.stdout.splitlines()] == ["mint", MINT]
+    assert [line.split()[0] for line in second.stdout.splitlines()] == ["mint", WSOL]
     assert [(each["mint"], each["by"]) for each in json.loads(as_json.stdout)] == [
         (MINT, "operator"),
         (WSOL, "operator"),

@@ -52,7 +52,6 @@ FILL: Final = {
 # The log is left out: it holds minutes.
 # The beginnings of statements that read such a table from end to end.  The list may only shrink.
 READ_ALL: Final = {
-    "SELECT a.id, a.hint, a.note, a.issued_at": "an operator: credits show",
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
     "SELECT address, day, swaps, volume, lively_day FROM mint": "a new day: what is followed",
     # PostgreSQL does not know where the mark is, and expects a third of the journal behind it.

@@ -114,7 +114,6 @@ READ_ALL: Final = {
     # what refers to a new row, which SQLite looks for only behind a violation
     "INSERT INTO credit_account (token_hash, hint, note, issued_at, root)": "no look",
     "INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES": "no look",
-    "SELECT a.id, a.hint, a.note, a.issued_at": "an operator: credits show",
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
     "SELECT -1, address, deciding, 0 FROM deciding_pool": "a start: what trades",
     "SELECT header.slot, address, deciding, seq FROM swap": "a start: the log",

@@ -57,6 +57,18 @@ def test_the_list_names_every_token_by_its_end(folder: Path) -> None:
     assert [line.split()[3:5] for line in listed] == [[str(n), str(n)] for n in (1, 2, 3)]
 
 
+def test_credit_tokens_are_shown_a_page_at_a_time(folder: Path) -> None:
+    tokens = [run(folder, "issue", str(n)).stdout.strip() for n in (1, 2, 3)]
+    first = run(folder, "show", "", "--limit", "2")
+    assert [line.split()[0] for line in first.stdout.splitlines() if line.startswith("...")] == [
+        f"...{token[-8:]}" for token in tokens[:2]
+    ]
+    assert first.stderr == "there are more: --after 2\n"
+    second = run(folder, "show", "", "--after", "2")
+    assert f"...{tokens[2][-8:]}  3 credits left" in second.stdout
+    assert second.stderr == ""
+
+
 def test_the_number_is_an_argument_as_where_credits_are_bought(folder: Path) -> None:
     token = run(folder, "issue", "7", "--note", "seven").stdout.strip()
     (listed,) = json.loads(run(folder, "list", "--json").stdout)

@@ -128,9 +128,12 @@ class CreditAccounts(Protocol):
         """Return up to *limit* accounts that follow the account *after*, oldest first."""
 
     async def ending_in(
-        self, ending: str, *, limit: int = ACCOUNTS_A_PAGE
+        self, ending: str, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
     ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*.
+
+        The oldest is first.
+        """
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
         """Return the sums of the entries of *account* by kind, spends last.

@@ -178,7 +178,7 @@ class TrackedMint(NamedTuple):
     since_time    effective time of that slot; None: before the first slot
     is_listed     named by an operator, so that no rule drops it
     last_swap     time of the newest folded swap
-    state         what the finalized fold kept; None before the first swap
+    state         what the finalized fold kept; None before the first swap, or if not read
     """
 
     mint: Mint
@@ -187,6 +187,13 @@ class TrackedMint(NamedTuple):
     is_listed: bool
     last_swap: UnixS | None
     state: bytes | None
+
+
+class FoundMints(NamedTuple):
+    """Some tracked mints with a text in their address, and the number of all of them."""
+
+    total: int
+    mints: Sequence[TrackedMint]
 
 
 class Tracking(Protocol):
@@ -204,8 +211,15 @@ class Tracking(Protocol):
         No rule follows it again, until `add` does.
         """
 
-    async def all(self) -> Sequence[TrackedMint]:
-        """Return every tracked mint, by address."""
+    async def page(self, after: str, limit: int) -> Sequence[TrackedMint]:
+        """Return up to *limit* tracked mints whose addresses follow *after*, by address."""
+
+    async def found(self, text: str, limit: int) -> FoundMints:
+        """Return the tracked mints with *text* in their address, up to *limit* of them.
+
+        Those listed by an operator are first, then those with the newest swap.  Their states are
+        not read.
+        """
 
     async def one(self, mint: Mint) -> TrackedMint | None:
         """Return *mint* if it is tracked."""

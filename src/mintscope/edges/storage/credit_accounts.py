@@ -34,10 +34,10 @@ class TableCreditAccounts:
         return await self._read(lambda: self._listing.page(after, limit))
 
     async def ending_in(
-        self, ending: str, *, limit: int = ACCOUNTS_A_PAGE
+        self, ending: str, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
     ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
-        return await self._read(lambda: self._listing.ending_in(ending, limit))
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        return await self._read(lambda: self._listing.ending_in(ending, after, limit))
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
         """Return the sums of the entries of *account* by kind, spends last."""

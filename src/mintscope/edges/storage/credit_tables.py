@@ -34,8 +34,8 @@ class ListsCredits(Protocol):
     def page(self, after: int, limit: int) -> list[AccountLine]:
         """Return up to *limit* accounts that follow the account *after*, oldest first."""
 
-    def ending_in(self, ending: str, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
+    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
         """Return the sums of the entries of *account* by kind, spends last."""

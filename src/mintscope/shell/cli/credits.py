@@ -26,6 +26,8 @@ from mintscope.shell.wiring.stores import Money
 
 CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
+SHOWN: Final = 20
+SHOWN_MAX: Final = 1_000
 
 app = typer.Typer()
 credit_commands = typer.Typer(help="Issue credit tokens, and look at them.", no_args_is_help=True)
@@ -118,16 +120,26 @@ def show(
         str, typer.Argument(metavar="HINT", help="The last characters of the token, up to eight.")
     ],
     *,
+    after: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
+    ] = FIRST,
+    limit: Annotated[
+        int, typer.Option(metavar="COUNT", help="Credit tokens at most.", min=1, max=SHOWN_MAX)
+    ] = SHOWN,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Show what changed the balance of the credit tokens that end in HINT."""
+    """Show what changed the balance of the credit tokens that end in HINT, oldest token first."""
 
-    async def read(money: Money) -> list[tuple[AccountLine, Sequence[KindLine]]]:
-        accounts = await money.credits.ending_in(hint.lower())
-        return [(account, await money.credits.summary(account.account)) for account in accounts]
+    async def read(money: Money) -> tuple[list[int], list[tuple[AccountLine, Sequence[KindLine]]]]:
+        found = await money.credits.ending_in(
+            hint.lower(), after=CreditAccount(after), limit=limit + 1
+        )
+        lines = [(each, await money.credits.summary(each.account)) for each in found[:limit]]
+        return [each.account for each in found], lines
 
-    accounts = with_money(config, read)
+    numbers, accounts = with_money(config, read)
+    tell_more("--after", numbers, limit)
     if not accounts:
         raise typer.BadParameter("no credit token ends in it", param_hint="HINT")
     if as_json:

@@ -36,10 +36,10 @@ def stop(message: str, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
     raise typer.Exit(exit_code) from None
 
 
-def tell_more(option: str, numbers: Sequence[int], limit: int) -> None:
-    """Print on stderr how to see more than the first *limit* of *numbers*, if there are more."""
-    if len(numbers) > limit:
-        typer.echo(f"there are more: {option} {numbers[limit - 1]}", err=True)
+def tell_more(option: str, names: Sequence[int | str], limit: int) -> None:
+    """Print on stderr how to see more than the first *limit* of *names*, if there are more."""
+    if len(names) > limit:
+        typer.echo(f"there are more: {option} {names[limit - 1]}", err=True)
 
 
 def moment(at: UnixMs | None) -> str | None:

@@ -1,7 +1,7 @@
 """`mintscope tokens`: choose which mints are tracked, and look at one."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import msgspec
@@ -31,18 +31,23 @@ from mintscope.shell.cli.history.command import (
     give_past,
 )
 from mintscope.shell.cli.output import (
+    LINES,
+    LINES_MAX,
     AsJson,
+    Cell,
     moment,
     print_json,
     print_rows,
     refusing,
     stop,
+    tell_more,
     visible,
 )
 from mintscope.shell.cli.stores import with_market
 from mintscope.shell.wiring.probes import ask_facts
 from mintscope.shell.wiring.stores import Market
 
+PART: Final = 1_000
 NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
 
 app = typer.Typer()
@@ -130,28 +135,26 @@ def remove(mints: Mints, config: ConfigFile = None) -> None:
 
 
 @token_commands.command("list")
-def list_mints(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """List the mints that are tracked, and when each timeframe has all indicators.
+def list_mints(
+    *,
+    after: Annotated[
+        str,
+        typer.Option(metavar="MINT", help="Begin after this address.", show_default=False),
+    ] = "",
+    limit: Annotated[
+        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)
+    ] = LINES,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """List the mints that are tracked, by address, and when each timeframe has all indicators.
 
     That is the earliest moment: each bucket without a swap moves it on.
     """
-
-    async def work(market: Market) -> tuple[Sequence[TrackedMint], LogTip]:
-        return await market.tracking.all(), await market.reader.tip()
-
-    tracked, tip = with_market(config, work)
-    rows = [
-        (
-            one.mint,
-            "operator" if one.is_listed else "floor",
-            _moment(one.since_time),
-            _moment(one.last_swap),
-            *_readiness(one, tip.time),
-        )
-        for one in tracked
-    ]
+    rows = with_market(config, lambda market: _lines(market, after, limit + 1))
     columns = ("mint", "by", "since", "lastSwap", *(f"{each}Ready" for each in Timeframe))
-    print_rows(columns, rows, as_json=as_json)
+    print_rows(columns, rows[:limit], as_json=as_json)
+    tell_more("--after", [str(mint) for mint, *_ in rows], limit)
 
 
 @token_commands.command()
@@ -216,6 +219,30 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
         history_missing=0 if past is None else past.missing,
         facts=await market.facts.one(mint),
     )
+
+
+async def _lines(market: Market, after: str, count: int) -> list[tuple[Cell, ...]]:
+    """Return up to *count* lines; the states of a part at a time are in memory."""
+    tip: LogTip | None = None
+    rows: list[tuple[Cell, ...]] = []
+    while count > len(rows):
+        wanted = min(PART, count - len(rows))
+        part = await market.tracking.page(after, wanted)
+        tip = tip or await market.reader.tip()  # tracking makes the file of a new installation
+        rows += [
+            (
+                one.mint,
+                "operator" if one.is_listed else "floor",
+                _moment(one.since_time),
+                _moment(one.last_swap),
+                *_readiness(one, tip.time),
+            )
+            for one in part
+        ]
+        if len(part) < wanted:
+            break
+        after = part[-1].mint
+    return rows
 
 
 def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:

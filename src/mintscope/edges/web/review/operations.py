@@ -131,12 +131,11 @@ class OperationPages:
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
     ) -> Page:
         text = request.query_params.line("text")[:64]
-        tracked = [one for one in await self._tracking.all() if text in one.mint]
-        shown = _in_order(tracked)[:SHOWN_MAX]
-        names = await self._names([one.mint for one in shown])
+        found = await self._tracking.found(text, SHOWN_MAX)
+        names = await self._names([one.mint for one in found.mints])
         facts = {
-            "tokens": [_line(one, names.get(one.mint)) for one in shown],
-            "count": len(tracked),
+            "tokens": [_line(one, names.get(one.mint)) for one in found.mints],
+            "count": found.total,
             "shown_max": SHOWN_MAX,
             "text": text,
         }
@@ -160,11 +159,6 @@ class OperationPages:
         if self._sales is not None:
             facts["why"] = await self._sales.why_stopped()
         return Page("admin/sales.html", facts, errors, {"why": request.form.line("why")})
-
-
-def _in_order(tracked: Sequence[TrackedMint]) -> list[TrackedMint]:
-    """Return those named by an operator first, then the newest swap first."""
-    return sorted(tracked, key=lambda one: (not one.is_listed, -(one.last_swap or 0)))
 
 
 def _line(one: TrackedMint, called: ListedMint | None) -> dict[str, object]:

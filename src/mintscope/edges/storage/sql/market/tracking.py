@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mintscope.base.primitives import Mint, Slot
-from mintscope.core.market.store import TrackedMint
+from mintscope.core.market.store import FoundMints, TrackedMint
 from mintscope.edges.storage.database import (
     Database,
     DatabaseAccess,
@@ -15,10 +15,18 @@ from mintscope.edges.storage.sql.market.mints import remove, track
 TRACKED: Final = """
 SELECT address, since_slot, since_time, is_listed, last_swap, state.state
   FROM mint LEFT JOIN state ON state.mint = id
- WHERE since_slot IS NOT NULL
- ORDER BY address
+ WHERE since_slot IS NOT NULL AND {which}
 """
-ONE: Final = TRACKED.replace("ORDER BY", "AND address = ? ORDER BY")
+PAGE: Final = TRACKED.format(which="address > ? ORDER BY address LIMIT ?")
+ONE: Final = TRACKED.format(which="address = ?")
+HAS_TEXT: Final = "since_slot IS NOT NULL AND (?1 = '' OR replace(address, ?1, '') <> address)"
+COUNT: Final = f"SELECT count(*) FROM mint WHERE {HAS_TEXT}"  # noqa: S608  a constant
+FOUND: Final = f"""
+SELECT address, since_slot, since_time, is_listed, last_swap, NULL
+  FROM mint LEFT JOIN state ON state.mint = id
+ WHERE {HAS_TEXT}
+ ORDER BY is_listed DESC, coalesce(last_swap, 0) DESC, address LIMIT ?2
+"""  # noqa: S608  a constant
 
 UNAVAILABLE: Final = "The market does not answer; try again."
 IS_LISTED: Final = "SELECT is_listed FROM mint WHERE address = ?"
@@ -40,15 +48,20 @@ class SqlTracking:
         with unavailable_on_database_error(UNAVAILABLE):
             return await self._access.run(lambda db: _remove(db, mint))
 
-    async def all(self) -> Sequence[TrackedMint]:
-        """Return every tracked mint, by address."""
+    async def page(self, after: str, limit: int) -> Sequence[TrackedMint]:
+        """Return up to *limit* tracked mints whose addresses follow *after*, by address."""
         with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(lambda db: _tracked(db, None))
+            return await self._access.run(lambda db: _read(db, PAGE, after, limit))
+
+    async def found(self, text: str, limit: int) -> FoundMints:
+        """Return the tracked mints with *text* in their address, up to *limit* of them."""
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._access.run(lambda db: _found(db, text, limit))
 
     async def one(self, mint: Mint) -> TrackedMint | None:
         """Return *mint* if it is tracked."""
         with unavailable_on_database_error(UNAVAILABLE):
-            return next(iter(await self._access.run(lambda db: _tracked(db, mint))), None)
+            return next(iter(await self._access.run(lambda db: _read(db, ONE, mint))), None)
 
     async def close(self) -> None:
         """Let go of the database."""
@@ -67,9 +80,14 @@ def _remove(db: Database, mint: Mint) -> bool:
         return remove(db, mint)
 
 
-def _tracked(db: Database, mint: Mint | None) -> list[TrackedMint]:
-    rows = db.execute(ONE if mint is not None else TRACKED, () if mint is None else (mint,))
+def _found(db: Database, text: str, limit: int) -> FoundMints:
+    return FoundMints(db.execute(COUNT, (text,)).get, _read(db, FOUND, text, limit))
+
+
+def _read(db: Database, statement: str, *values: str | int) -> list[TrackedMint]:
     return [
         TrackedMint(Mint(address), Slot(since_slot), since_time, bool(is_listed), last_swap, state)
-        for address, since_slot, since_time, is_listed, last_swap, state in rows
+        for address, since_slot, since_time, is_listed, last_swap, state in db.execute(
+            statement, values
+        )
     ]

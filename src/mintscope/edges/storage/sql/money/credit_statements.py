@@ -90,10 +90,10 @@ SELECT a.id, a.hint, a.note, a.issued_at,
                          AND e.id > (SELECT entry FROM credit_received_mark)), 0) AS bigint),
        a.balance
   FROM credit_account AS a
- WHERE {which} ORDER BY a.id LIMIT ?2
+ WHERE a.id > ?1 {which} ORDER BY a.id LIMIT ?2
 """
-PAGE: Final = ACCOUNTS.format(which="a.id > ?1")
-ENDING: Final = ACCOUNTS.format(which="substr(a.hint, length(a.hint) - length(?1) + 1) = ?1")
+PAGE: Final = ACCOUNTS.format(which="")
+ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
 
 # What the journal has beyond the mark is little, and read as it is.
 DAYS: Final = f"""

@@ -19,9 +19,9 @@ def page_of(db: Executes, after: int, limit: int) -> list[AccountLine]:
     return [AccountLine(*row) for row in db.execute(PAGE, (after, limit))]
 
 
-def ending_in(db: Executes, ending: str, limit: int) -> list[AccountLine]:
-    """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
-    return [AccountLine(*row) for row in db.execute(ENDING, (ending, limit))]
+def ending_in(db: Executes, ending: str, after: int, limit: int) -> list[AccountLine]:
+    """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+    return [AccountLine(*row) for row in db.execute(ENDING, (after, limit, ending))]
 
 
 def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:

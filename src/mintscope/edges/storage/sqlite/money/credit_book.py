@@ -240,9 +240,9 @@ class CreditBook:
         """Return up to *limit* accounts that follow the account *after*, oldest first."""
         return page_of(self._db, after, limit)
 
-    def ending_in(self, ending: str, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts whose credit token ends in *ending*, oldest first."""
-        return ending_in(self._db, ending, limit)
+    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        return ending_in(self._db, ending, after, limit)
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
         """Return the sums of the entries of *account* by kind, spends last."""
