@@ -16,6 +16,7 @@ from mintscope.core.dex.decode import decode_block
 from mintscope.core.dex.programs import TABLE
 from mintscope.core.market.coverage import NotRead
 from mintscope.core.market.store import UNKNOWN_PROGRAM
+from mintscope.edges.sources.geyser.watch import StreamWatch
 from mintscope.edges.sources.json_transactions import read_transaction
 from mintscope.edges.sources.node import PreferredNodes
 from mintscope.edges.sources.poll import Polling
@@ -95,6 +96,7 @@ def test_the_stream_is_filtered_to_the_token_programs_and_to_books_that_call_non
         clock=SystemClock(),
         progress=lambda _read, _total: None,
         meter=FinalityMeter(),
+        watch=StreamWatch(SystemClock()),
     )
 
     assert source.programs == [

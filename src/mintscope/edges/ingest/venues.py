@@ -9,7 +9,7 @@ from mintscope.base.metrics import VENUE_SILENT_S
 from mintscope.base.primitives import UnixS
 from mintscope.base.time import HOUR_S, MINUTE_S
 
-SILENT_S_MIN: Final = MINUTE_S
+SILENT_S_MIN: Final = 30
 # Times the longest silence of the last hour or two.
 SILENT_FACTOR: Final = 4
 KEPT_S: Final = HOUR_S
@@ -54,8 +54,8 @@ class _Venue:
 class VenueWatch:
     """Follows the venues from block to block.
 
-    A venue is silent after at least a minute without a swap, and four times its longest silence
-    within the last hour: a busy venue after a minute, a quiet one later.
+    A venue is silent after at least half a minute without a swap, and four times its longest
+    silence within the last hour: a busy venue after half a minute, a quiet one later.
     """
 
     def __init__(self) -> None:

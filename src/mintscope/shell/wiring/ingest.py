@@ -26,6 +26,7 @@ from mintscope.edges.ingest.writing import Writing, newest_stored
 from mintscope.edges.maintenance.memory import expect_batches
 from mintscope.edges.sources.accounts.mint_facts import keep_facts
 from mintscope.edges.sources.files import FileSource, Progress
+from mintscope.edges.sources.geyser.watch import StreamWatch
 from mintscope.edges.sources.poll import Poller, Polling
 from mintscope.edges.sources.rpc import Rpc
 from mintscope.edges.sources.watchdog import WatchedSource
@@ -212,7 +213,7 @@ def _floor(market: MarketConfig) -> Floor | None:
 async def _source(
     config: Config, clock: Clock, progress: Progress, meter: FinalityMeter
 ) -> AsyncIterator[tuple[Source, list[Check]]]:
-    """Open the source of blocks; yield it, and the check of a node."""
+    """Open the source of blocks; yield it, and its checks."""
     chain = config.chain
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress), []
@@ -227,16 +228,19 @@ async def _source(
             gap_after_s=chain.gap_after_s,
             max_gap_s=chain.max_gap_s,
         )
+        checks = [Check("node", lambda: node.expect_current(*newest_stored()))]
         if chain.source == "geyser":
             # Only here: grpcio and protobuf are an extra that others need not have.
             from mintscope.shell.wiring.sources.stream import stream_of  # noqa: PLC0415 - see above
 
+            watch = StreamWatch(clock)
+            checks.append(Check("geyser", watch.expect_blocks))
             source: Source = stream_of(
-                config, node, polling, clock=clock, progress=progress, meter=meter
+                config, node, polling, clock=clock, progress=progress, meter=meter, watch=watch
             )
         else:
             source = Poller(node, polling, clock=clock, progress=progress, meter=meter)
         watched = WatchedSource(
             source=source, node=node, clock=clock, stall_after_s=chain.stall_after_s
         )
-        yield watched, [Check("node", lambda: node.expect_current(*newest_stored()))]
+        yield watched, checks

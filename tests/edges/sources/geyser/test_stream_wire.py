@@ -12,11 +12,13 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Slot
+from mintscope.base.clock import ManualClock, SystemClock
+from mintscope.base.errors import ServiceUnavailable
+from mintscope.base.primitives import Slot, UnixMs
 from mintscope.base.yellowstone import geyser_pb2
 from mintscope.edges.sources.geyser.believable import Believable
 from mintscope.edges.sources.geyser.stream import Stream
+from mintscope.edges.sources.geyser.watch import StreamWatch
 from mintscope.edges.sources.rpc import Unreachable
 from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.load import ConfigError, load
@@ -100,8 +102,18 @@ def geyser(url: str, ca_file: Path | None = CERTIFICATE) -> GeyserConfig:
 async def test_a_block_larger_than_grpc_receives_by_itself_comes_over_tls() -> None:
     async with served() as url:
         clock = SystemClock()
+        watched = ManualClock(UnixMs(0))
+        watch = StreamWatch(watched)
+        await watch.expect_blocks()
+        watched.advance(21_000)
+        with pytest.raises(ServiceUnavailable, match="no server of"):
+            await watch.expect_blocks()
         stream = Stream(
-            endpoints(geyser(url)), [], believable=Believable(Away(), clock), clock=clock
+            endpoints(geyser(url)),
+            [],
+            believable=Believable(Away(), clock),
+            clock=clock,
+            watch=watch,
         )
         running = asyncio.create_task(stream.run())
         async with asyncio.timeout(TIMEOUT_S):
@@ -110,6 +122,7 @@ async def test_a_block_larger_than_grpc_receives_by_itself_comes_over_tls() -> N
                 await stream.news.wait()
         running.cancel()
         block = stream.shelf.block(Slot(7))
+        await watch.expect_blocks()
 
     assert block is not None
     assert block.blockhash == "7"

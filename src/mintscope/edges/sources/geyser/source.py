@@ -12,6 +12,7 @@ from mintscope.base.solana import Tip, Update
 from mintscope.edges.sources.geyser.believable import Believable
 from mintscope.edges.sources.geyser.node import StreamedNode
 from mintscope.edges.sources.geyser.stream import WATCHDOG_S, GeyserEndpoint, Stream
+from mintscope.edges.sources.geyser.watch import StreamWatch
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.poll import Poller, Polling, Progress
 
@@ -25,7 +26,7 @@ class GeyserSource:
     """The endpoints in order of preference; *programs* are the addresses blocks are filtered by.
 
     The poller decides what follows what; the stream only answers it faster than a node.  *meter*
-    measures the finality of the chain.
+    measures the finality of the chain; *watch* notes the blocks of the stream.
     """
 
     endpoints: Sequence[GeyserEndpoint]
@@ -38,6 +39,7 @@ class GeyserSource:
     progress: Progress | None = None
     owed_since: dict[Slot, float] = field(default_factory=dict)
     meter: FinalityMeter = field(default_factory=FinalityMeter)
+    watch: StreamWatch | None = None
 
     async def genesis_hash(self) -> str | None:
         """Return the repairer's; None if it refuses to tell.  An unreachable one is waited for."""
@@ -51,6 +53,7 @@ class GeyserSource:
             believable=Believable(self.repairer, self.clock),
             clock=self.clock,
             watchdog_s=self.watchdog_s,
+            watch=self.watch,
         )
         node = StreamedNode(
             stream,

@@ -18,6 +18,7 @@ from mintscope.base.yellowstone import geyser_pb2
 from mintscope.edges.sources.geyser.assembler import Assembler
 from mintscope.edges.sources.geyser.believable import Believable, slot_of
 from mintscope.edges.sources.geyser.shelf import Shelf
+from mintscope.edges.sources.geyser.watch import StreamWatch
 from mintscope.edges.sources.throttle import BACKOFF_S, BACKOFF_S_MAX
 
 log = structlog.get_logger()
@@ -72,7 +73,7 @@ class Stream:
     news      set whenever the shelf has a new block, or a session ends
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         endpoints: Sequence[GeyserEndpoint],
         programs: Sequence[str],
@@ -80,8 +81,10 @@ class Stream:
         believable: Believable,
         clock: Clock,
         watchdog_s: float = WATCHDOG_S,
+        watch: StreamWatch | None = None,
     ) -> None:
         assert endpoints
+        self._watch = watch or StreamWatch(clock)
         self._believable = believable
         self._endpoints = endpoints
         self._programs = programs
@@ -105,6 +108,7 @@ class Stream:
     def note_block(self) -> None:
         """Note that the session under way gave a block now."""
         self._block_at_s = self._clock.monotonic_s()
+        self._watch.note_block()
         self.news.set()
 
     def note_end(self) -> None:

@@ -9,6 +9,7 @@ from mintscope.base.solana import LOGGED_PROGRAMS
 from mintscope.core.dex.token_accounts import SPL, SPL_2022
 from mintscope.edges.sources.geyser.source import GeyserSource
 from mintscope.edges.sources.geyser.stream import GeyserEndpoint, StreamEnded, ask_version
+from mintscope.edges.sources.geyser.watch import StreamWatch
 from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.poll import Polling, Progress
 from mintscope.shell.config.config import Config
@@ -25,6 +26,7 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
     clock: Clock,
     progress: Progress,
     meter: FinalityMeter,
+    watch: StreamWatch,
 ) -> GeyserSource:
     """Return the source that reads the configured servers.
 
@@ -40,6 +42,7 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
         clock=clock,
         progress=progress,
         meter=meter,
+        watch=watch,
     )
 
 
