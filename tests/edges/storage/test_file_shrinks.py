@@ -8,12 +8,17 @@ import apsw
 import pytest
 from prometheus_client import REGISTRY
 
-from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.base.primitives import UnixMs
+from mintscope.core.accounts.signals.queue import DueWanted, NewWebhook
+from mintscope.core.accounts.signals.signal import FiringId, SignalId
+from mintscope.edges.storage.folder import MARKET_FILE, WEBHOOKS_FILE
 from mintscope.edges.storage.sqlite import market as sqlite_market
+from mintscope.edges.storage.sqlite import shrinking
 from mintscope.edges.storage.sqlite.compacting import compact_files
 from mintscope.edges.storage.sqlite.connection import BUSY_TIMEOUT_MS
 from mintscope.edges.storage.sqlite.database import SqliteDatabase, size_of
 from mintscope.edges.storage.sqlite.market import SqliteMarketTables
+from mintscope.edges.storage.sqlite.money.stores import webhook_queue
 
 FILL = """
 WITH RECURSIVE count (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 3000)
@@ -47,11 +52,11 @@ def empty_and_fill(db: SqliteDatabase) -> int:
 def test_free_pages_are_given_back_some_at_a_time(
     db: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_market, "FREE_PAGES_MAX", 1_000)
+    monkeypatch.setattr(shrinking, "FREE_PAGES_MAX", 1_000)
     full = empty_and_fill(db)
     before = full
     while (now := tidied(db)) < before:
-        assert before - now <= sqlite_market.PAGES_A_STEP + 3  # and pages of the map
+        assert before - now <= shrinking.PAGES_A_STEP + 3  # and pages of the map
         before = now
     assert now < full / 3
     assert db.execute("PRAGMA freelist_count").get <= 1_000
@@ -100,3 +105,28 @@ def test_a_file_of_before_shrinks_once_it_was_compacted(path: Path) -> None:
     assert after < before / 10
     with closing(SqliteDatabase(path, "market")) as db:
         assert db.execute("PRAGMA auto_vacuum").get == 2
+
+
+async def test_the_file_of_webhooks_shrinks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shrinking, "FREE_PAGES_MAX", 100)
+    path = tmp_path / WEBHOOKS_FILE
+    queue = webhook_queue(path)
+    over = [
+        NewWebhook(FiringId(number), SignalId(1), UnixMs(1), 1, UnixMs(2), "x" * 1_000)
+        for number in range(1, 4_001)
+    ]
+
+    def count_pages() -> int:
+        with closing(apsw.Connection(str(path))) as reader:
+            return int(reader.execute("PRAGMA page_count").get)
+
+    await queue.transact(lambda rows, _: rows.take_in(FiringId(4_000), over, UnixMs(3)))
+    full = count_pages()
+    await queue.transact(lambda rows, _: rows.purge(UnixMs(9), 0))
+    for _ in range(8):
+        await queue.transact(lambda rows, _: rows.claim(UnixMs(9), UnixMs(9), DueWanted(1, 1)))
+    await queue.close()
+    assert full > 1_000
+    assert count_pages() < full / 4

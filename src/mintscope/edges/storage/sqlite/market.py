@@ -6,7 +6,6 @@ from typing import Final
 
 import structlog
 
-from mintscope.base.metrics import FREE_BYTES
 from mintscope.base.primitives import Mint
 from mintscope.edges.storage.database import Database, Row
 from mintscope.edges.storage.sql.market.fold import KEPT
@@ -19,10 +18,10 @@ from mintscope.edges.storage.sql.market.mints import (
 from mintscope.edges.storage.sql.market.tables import Cut
 from mintscope.edges.storage.sqlite.connection import (
     BUSY_TIMEOUT_MS,
-    USUAL_SIZES,
     WAL_BYTES_MAX,
 )
 from mintscope.edges.storage.sqlite.database import SqliteDatabase, size_of
+from mintscope.edges.storage.sqlite.shrinking import return_free_pages
 
 TRACKED: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 KEPT_OF: Final = KEPT.format(asked="SELECT value FROM json_each(?)")
@@ -50,11 +49,6 @@ DELETE FROM waypoint
    AND bucket < (SELECT min(bucket) FROM candle WHERE mint = :mint AND timeframe = :timeframe)
 """
 
-# Free pages are used again before the file grows: only those beyond these bounds are returned.
-FREE_PAGES_MAX: Final = 4_096
-FREE_SHARE_MAX: Final = 0.1
-PAGES_A_STEP: Final = 256  # a megabyte, in some milliseconds
-PAGE_BYTES: Final = USUAL_SIZES.page_bytes
 CHECKPOINT_MS: Final = 50  # wait for readers of older pages
 
 log = structlog.get_logger()
@@ -109,12 +103,7 @@ class SqliteMarketTables:
     def tidy(self, db: Database) -> None:
         """Return free pages to the disk, some at a time, and bound the log."""
         assert isinstance(db, SqliteDatabase)
-        pages, free = (
-            int(db.execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count")
-        )
-        FREE_BYTES.labels("market").set(free * PAGE_BYTES)
-        if free > max(FREE_PAGES_MAX, pages * FREE_SHARE_MAX):
-            db.execute(f"PRAGMA incremental_vacuum({PAGES_A_STEP})")
+        return_free_pages(db, "market")
         if size_of(db.wal) > WAL_BYTES_MAX:
             _empty_log(db)
 

@@ -17,6 +17,7 @@ from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
 from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
 from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from mintscope.edges.storage.sqlite.shrinking import return_free_pages
 
 READ_PATIENCE_MS: Final = 100  # readers wait for a recovery alone
 TAKEN: Final = "SELECT coalesce(max(firing), 0) FROM webhook_taken"
@@ -49,7 +50,8 @@ def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQu
     )  # in a thread: counting what waits takes long where that is much
     writing = SqliteDatabase(path, "webhooks")
     access: DatabaseAccess[Database] = AccessInThreads(reading, threads=1)
-    return SqlWebhookQueue(AccountConnections(writing, access, patience_s=patience_s))
+    connections = AccountConnections(writing, access, patience_s=patience_s)
+    return SqlWebhookQueue(connections, tidy=lambda db: return_free_pages(db, "webhooks"))
 
 
 def number_firings_on(money: Path, webhooks: Path) -> None:

@@ -73,17 +73,23 @@ DELETE FROM webhook_signal WHERE due_at IS NULL AND NOT EXISTS (
 
 
 class SqlWebhookQueue:
-    """Implements WebhookQueue."""
+    """Implements WebhookQueue; *tidy* ends each transaction."""
 
-    def __init__(self, connections: AccountConnections) -> None:
+    def __init__(
+        self, connections: AccountConnections, tidy: Callable[[Database], None] | None = None
+    ) -> None:
         self._connections = connections
+        self._tidy = tidy
 
     async def transact(self, work: Callable[[QueueRows, QueueView], T]) -> T:
         """Return what *work* returns, once it is committed; in the thread of the queue's writer."""
 
         def written(db: Database) -> T:
             rows = SqlQueueRows(db)
-            return work(rows, rows)
+            done = work(rows, rows)
+            if self._tidy is not None:
+                self._tidy(db)
+            return done
 
         return await self._connections.write(written)
 
