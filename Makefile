@@ -18,7 +18,7 @@ PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
 CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
 CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
-.PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation interop report audit sbom protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation interop report audit sbom release protocol lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -59,6 +59,9 @@ mutation: $(VENV)/dev ## change one thing at a time in what handles money, keys 
 
 audit: $(VENV)/dev ## the locks against advisories; more of them from the folder ADVISORIES (OSV's JSON)
 	@$(BIN)/python -m prove.supply.audit $(ADVISORIES)
+
+release: $(VENV)/dev ## build/release: wheels, sdist, container context, SBOM and checksums; built twice and compared
+	@$(BIN)/python -m prove.supply.release
 
 sbom: $(VENV)/dev ## build/sbom.json: what a service is made of, as CycloneDX
 	@$(BIN)/python -m prove.supply.sbom

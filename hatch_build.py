@@ -1,4 +1,4 @@
-"""Writes the commit that the wheel of the server is built from into the wheel."""
+"""Writes into the wheel of the server its commit, and that it needs the client of its version."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CommitHook(BuildHookInterface[Any]):
-    """Adds mintscope/shell/wiring/processes/commit.txt, if the commit is known.
+    """Adds mintscope/shell/wiring/processes/commit.txt, if the commit is known, and a dependency.
 
     SOURCE_COMMIT names it if there is no repository, as in the build of an image.
     """
@@ -18,7 +18,8 @@ class CommitHook(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the file to a wheel, unless it is a link to the sources."""
+        """Add the file to a wheel, unless it is a link to the sources; pin the client."""
+        build_data["dependencies"].append(f"mintscope-client=={self.metadata.version}")
         commit = os.environ.get("SOURCE_COMMIT") or self._head()
         if version != "standard" or commit is None:
             return

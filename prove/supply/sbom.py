@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any, Final
 
+from mintscope import __version__
 from prove.supply.locked import ROOT, locked
 
 TARGET: Final = ROOT / "build" / "sbom.json"
@@ -11,7 +12,6 @@ TARGET: Final = ROOT / "build" / "sbom.json"
 
 def bill() -> dict[str, Any]:
     """Return the bill of materials; the same for the same locks."""
-    version = re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     licences = dict(
         re.findall(
             r"^\| ([a-z0-9.-]+) \| (.+?) \|$",
@@ -24,7 +24,7 @@ def bill() -> dict[str, Any]:
         "specVersion": "1.6",
         "version": 1,
         "metadata": {
-            "component": {"type": "application", "name": "mintscope", "version": version[0]}
+            "component": {"type": "application", "name": "mintscope", "version": __version__}
         },
         "components": [
             {

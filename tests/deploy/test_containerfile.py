@@ -14,6 +14,7 @@ import pytest
 
 from mintscope.edges.storage.folder import MARKET_FILE
 from mintscope.shell.config.sections import ApiConfig, MetricsConfig
+from support.context import is_sent, rules
 from support.deployment import DEPLOY, ROOT, expect_command, instructions, services, variables
 
 FILE = DEPLOY / "Containerfile"
@@ -124,31 +125,6 @@ def lay_out(folder: Path) -> set[Path]:
             shutil.copyfile(ROOT / path, folder / path, follow_symlinks=False)
             found.add(path)
     return found
-
-
-def is_sent(path: Path) -> bool:
-    """Say whether *path* of the checkout is in the context: the last rule that fits it decides."""
-    is_kept = True
-    for rule in rules():
-        pattern = rule.removeprefix("!")
-        names = [path, *path.parents][:-1]
-        if any(fits(str(name), pattern) for name in names):
-            is_kept = rule.startswith("!")
-    return is_kept
-
-
-def fits(name: str, pattern: str) -> bool:
-    """Say whether *pattern* means *name*: `*` within a part of a path, `**/` any parts before."""
-    if pattern.startswith("**/"):
-        parts = name.split("/")
-        return any(fits("/".join(parts[at:]), pattern[3:]) for at in range(len(parts)))
-    parts, wanted = name.split("/"), pattern.split("/")
-    return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
-
-
-def rules() -> list[str]:
-    lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
-    return [line for line in lines if line and not line.startswith("#")]
 
 
 def test_nothing_else_is_sent_to_the_builder() -> None:

@@ -1,9 +1,12 @@
-"""A version has one number: commits after a release have another one."""
+"""A version has one number; commits after a release have a later one."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from mintscope import __version__
 
@@ -15,15 +18,31 @@ def order(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def test_every_package_has_the_same() -> None:
-    projects = [
-        tomllib.loads((ROOT / place / "pyproject.toml").read_text())["project"]
-        for place in (".", "packages/client")
-    ]
-    wanted = [each for each in projects[0]["dependencies"] if each.startswith("mintscope-client")]
+def test_it_stands_in_one_place() -> None:
+    """Both packages read it from `mintscope.__version__`; the build pins one to the other."""
+    for place in (".", "packages/client"):
+        project = tomllib.loads((ROOT / place / "pyproject.toml").read_text())
 
-    assert {each["version"] for each in projects} == {__version__}
-    assert [each.partition("==")[2] for each in wanted] == [__version__]
+        assert project["project"]["dynamic"] == ["version"]
+        assert project["tool"]["hatch"]["version"] == {"path": "src/mintscope/__init__.py"}
+
+
+@pytest.mark.parametrize("page", ["docs/clients.md", "packages/client/README.md"])
+def test_examples_name_the_version(page: str) -> None:
+    named = re.findall(r"mintscope[_-]client-(\d[\d.]*\d)", (ROOT / page).read_text())
+
+    assert set(named) == {__version__}
+
+
+@pytest.mark.parametrize("file", ["deploy/compose.yaml", "deploy/Containerfile"])
+def test_the_image_is_of_the_version(file: str) -> None:
+    assert set(re.findall(r"mintscope:(\d[\d.]*\d)", (ROOT / file).read_text())) == {__version__}
+
+
+def test_the_typescript_package_has_the_same() -> None:
+    package = json.loads((ROOT / "packages" / "client-ts" / "package.json").read_text())
+
+    assert package["version"] == __version__
 
 
 def test_what_comes_after_a_release_has_a_number_of_its_own() -> None:

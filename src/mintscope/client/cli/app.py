@@ -24,7 +24,7 @@ for each in (get, batch, candles, search, watch):
 def root(*, version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:  # noqa: FBT003
     """Read analytics of Solana tokens from a mintscope service."""
     if version:
-        print(__version__)
+        print(f"mintscope-client {__version__}")
         raise typer.Exit
 
 

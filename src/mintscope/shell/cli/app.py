@@ -57,7 +57,12 @@ app = typer.Typer(
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
-        print(__version__)
+        from mintscope.shell.wiring.processes.build import commit  # noqa: PLC0415 - loads msgspec
+
+        built_from = commit()
+        print(
+            f"mintscope {__version__} ({built_from})" if built_from else f"mintscope {__version__}"
+        )
         raise typer.Exit
 
 
@@ -71,7 +76,10 @@ def root(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print version and commit.",
         ),
     ] = False,
 ) -> None:

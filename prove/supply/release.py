@@ -1,0 +1,197 @@
+"""`make release`: build/release/VERSION, the files of a release, built twice and compared.
+
+It builds the commit of HEAD from exports of it, so that no file outside the repository is in it.
+The time of the commit is SOURCE_DATE_EPOCH. The two builds differ in folder, umask, time zone
+and the seed of hashes; they must give the same bytes.
+"""
+
+import gzip
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from hashlib import sha256
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from mintscope import __version__
+from prove.supply.locked import ROOT
+from prove.supply.sbom import bill
+
+TARGET: Final = ROOT / "build" / "release"
+CHARTS: Final = Path("src/mintscope/edges/web/static/lightweight-charts.js")  # `make` fetches it
+PROJECTS: Final = {".": ("wheel", "sdist"), "packages/client": ("wheel",)}
+FOR_THE_BUILDER: Final = ("deploy/Containerfile", "deploy/Containerfile.dockerignore")
+GIT: Final = which("git") or "git"
+BUILD_S_MAX: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A commit to release.
+
+    commit    its hash, 40 hexadecimal digits
+    time      Unix seconds at which it was made: SOURCE_DATE_EPOCH
+    """
+
+    commit: str
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What must not change the bytes of a build: its folder and the environment."""
+
+    folder: str
+    umask: int
+    zone: str
+    seed: str
+
+
+PLACES: Final = (
+    Place("first", 0o022, "UTC", "1"),
+    Place("another-folder", 0o077, "Asia/Kolkata", "2"),
+)
+
+
+def git(*words: str) -> bytes:
+    """Return the output of a git command in the repository."""
+    return subprocess.run(
+        [GIT, *words], cwd=ROOT, check=True, capture_output=True, timeout=BUILD_S_MAX
+    ).stdout
+
+
+def head() -> Source:
+    """Return the commit of HEAD."""
+    commit, time = git("log", "-1", "--format=%H %ct").decode().split()
+    return Source(commit, int(time))
+
+
+def notes(changelog: str, version: str) -> str:
+    """Return the section of *version* in the changelog. Raises ValueError if there is none."""
+    found = re.search(
+        rf"^## {re.escape(version)}\b.*?(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL
+    )
+    if found is None:
+        raise ValueError(f"expected a section `## {version}` in CHANGELOG.md; there was none")
+    return found[0].rstrip() + "\n"
+
+
+def build(source: Source, place: Place, scratch: Path) -> dict[str, bytes]:
+    """Return the files of a release by their names, built in a folder of *scratch*.
+
+    Raises subprocess.CalledProcessError if a build fails, ValueError if the changelog lacks the
+    version.
+    """
+    tree, made = scratch / place.folder, scratch / f"{place.folder}-made"
+    export(source, tree)
+    for project, kinds in PROJECTS.items():
+        targets = [word for kind in kinds for word in ("-t", kind)]
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", *targets, "-d", str(made)],
+            cwd=tree / project,
+            env=_environment(source, place),
+            umask=place.umask,
+            check=True,
+            capture_output=True,
+            timeout=BUILD_S_MAX,
+        )
+    files = {path.name: path.read_bytes() for path in sorted(made.iterdir())}
+    files[f"mintscope-{__version__}-container.tar.gz"] = context(source, tree)
+    files[f"mintscope-{__version__}.cdx.json"] = (json.dumps(bill(), indent=1) + "\n").encode()
+    files["RELEASE_NOTES.md"] = notes((tree / "CHANGELOG.md").read_text(), __version__).encode()
+    files["SHA256SUMS"] = checksums(files)
+    return files
+
+
+def _environment(source: Source, place: Place) -> dict[str, str]:
+    return {
+        "PATH": os.defpath,
+        "SOURCE_COMMIT": source.commit,
+        "SOURCE_DATE_EPOCH": str(source.time),
+        "TZ": place.zone,
+        "PYTHONHASHSEED": place.seed,
+    }
+
+
+def export(source: Source, tree: Path) -> None:
+    """Write the files of the commit into the new folder *tree*, with what pages draw charts with.
+
+    Raises FileNotFoundError if `make` has not fetched that yet.
+    """
+    with tarfile.open(fileobj=io.BytesIO(git("archive", source.commit))) as archive:
+        for entry in archive:
+            archive.extract(entry, tree)
+    (tree / CHARTS).write_bytes((ROOT / CHARTS).read_bytes())
+
+
+def context(source: Source, tree: Path) -> bytes:
+    """Return what a builder of images needs as a .tar.gz: `docker build -f deploy/Containerfile`.
+
+    It holds the files of the commit that deploy/Containerfile.dockerignore lets through.
+    """
+    rules = (tree / FOR_THE_BUILDER[1]).read_text().splitlines()
+    sent = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    listed = git("ls-tree", "-r", "--name-only", source.commit).decode().splitlines()
+    names = {
+        name
+        for name in listed
+        for rule in sent
+        if fnmatch(name, rule) or name.startswith(f"{rule}/")
+    }
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted({*names, *FOR_THE_BUILDER}):
+            entry = archive.gettarinfo(tree / name, f"mintscope-{__version__}/{name}")
+            entry.mtime, entry.uid, entry.gid = source.time, 0, 0
+            entry.uname = entry.gname = ""
+            entry.mode = 0o755 if entry.mode & 0o100 else 0o644
+            archive.addfile(
+                entry, io.BytesIO((tree / name).read_bytes()) if entry.isreg() else None
+            )
+    return gzip.compress(packed.getvalue(), mtime=0)
+
+
+def checksums(files: Mapping[str, bytes]) -> bytes:
+    """Return one line for each file, as `sha256sum --check` reads them."""
+    lines = [f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files)]
+    return "".join(lines).encode()
+
+
+def differences(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> list[str]:
+    """Return the names of files that are not the same in both builds."""
+    return sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
+
+
+def main() -> int:
+    """Build HEAD twice, compare, write the files. Return 1 if the builds differ."""
+    source = head()
+    if git("status", "--porcelain"):
+        print("uncommitted changes are not in this release", file=sys.stderr)
+    with TemporaryDirectory() as scratch:
+        first, second = (build(source, place, Path(scratch)) for place in PLACES)
+    differing = differences(first, second)
+    if differing:
+        print(f"two builds of {source.commit} differ: {', '.join(differing)}", file=sys.stderr)
+        return 1
+    folder = TARGET / __version__
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.iterdir():
+        stale.unlink()
+    for name, content in first.items():
+        (folder / name).write_bytes(content)
+        print(f"{len(content):>10,}  {(folder / name).relative_to(ROOT)}")
+    print(f"mintscope {__version__} ({source.commit}): two builds gave the same bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

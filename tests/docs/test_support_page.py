@@ -1,0 +1,56 @@
+"""The page of supported versions says what code, locks and packages demand."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import pytest
+from prove.interop.clients import CLIENTS
+
+from mintscope.edges.storage.postgres.migrating import VERSION_MIN
+from mintscope.edges.storage.sqlite.connection import SQLITE_VERSION_MIN
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = (ROOT / "docs" / "reference" / "support.md").read_text()
+
+
+def supported(part: str) -> str:
+    """Return the second cell of the row of *part*."""
+    (cell,) = re.findall(rf"^\| {re.escape(part)} \| (.+?) \|", PAGE, re.MULTILINE)
+    return str(cell)
+
+
+def test_python_is_what_the_package_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    low, high = map(int, re.findall(r"3\.(\d+)", project["requires-python"]))
+
+    assert supported("Python") == ", ".join(f"3.{minor}" for minor in range(low, high))
+
+
+def test_stores_are_refused_below_what_is_supported() -> None:
+    assert supported("PostgreSQL") == f"{VERSION_MIN // 10_000} or newer"
+    assert supported("SQLite").startswith(f"{'.'.join(map(str, SQLITE_VERSION_MIN))} or newer;")
+
+
+def test_node_is_what_the_typescript_client_asks_for() -> None:
+    package = json.loads((ROOT / "packages" / "client-ts" / "package.json").read_text())
+
+    assert supported("Node.js, for the TypeScript client") == (
+        f"{package['engines']['node'].removeprefix('>=')} or newer"
+    )
+
+
+@pytest.mark.parametrize("name", sorted({client.name for client in CLIENTS}))
+def test_clients_are_those_of_interop(name: str) -> None:
+    versions = [client.version for client in CLIENTS if client.name == name]
+    first, *_ = name.split(",")
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| ") and shows(line, first)]
+
+    for version in versions:
+        assert version.replace("installed", "locked") in row
+
+
+def shows(line: str, name: str) -> bool:
+    return line.split("|")[1].replace("`", "").strip().startswith(name)
