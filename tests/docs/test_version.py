@@ -11,6 +11,7 @@ import pytest
 from mintscope import __version__
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+ENTRY_LINES_MAX: Final = 2
 CHANGELOG: Final = (ROOT / "CHANGELOG.md").read_text()
 
 
@@ -53,3 +54,16 @@ def test_what_comes_after_a_release_has_a_number_of_its_own() -> None:
 
     assert [each for each in released if order(each) > order(__version__)] == []
     assert not (has_entries and __version__ in released), "raise __version__ after a release"
+
+
+def test_an_entry_of_the_changelog_has_two_lines_at_most() -> None:
+    entries = re.split(r"^- ", CHANGELOG, flags=re.MULTILINE)[1:]
+    longer = [
+        each
+        for each in entries
+        if len(each.partition("\n\n")[0].strip().splitlines()) > ENTRY_LINES_MAX
+    ]
+    kinds = set(re.findall(r"^### (.+)", CHANGELOG, re.MULTILINE))
+
+    assert longer == []
+    assert kinds <= {"Added", "Changed", "Fixed", "Removed"}
