@@ -20,6 +20,23 @@ const bundle = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "P
 console.log(report.status, bundle.status);
 process.exit(0);
 """
+RECEIPT: Final = """
+import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
+import { extractReceiptFromResponse, verifyReceiptSignatureJWS } from "@x402/extensions";
+
+const [origin, mint] = process.argv.slice(2);
+const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
+const signer = await createKeyPairSignerFromBytes(secret);
+const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
+const payer = new x402Client().register("solana:*", scheme);
+payer.setSpendControls?.({ allowedAssets: true });
+const answer = await wrapFetchWithPayment(fetch, payer)(`${origin}/v1/token/${mint}`);
+const claims = await verifyReceiptSignatureJWS(extractReceiptFromResponse(answer));
+console.log(answer.status, claims.payer === signer.address, claims.resourceUrl.endsWith(mint));
+process.exit(0);
+"""
 OF_VERSION_1: Final = """
 import { createSigner, wrapFetchWithPayment } from "x402-fetch";
 
@@ -153,6 +170,14 @@ CLIENTS: Final = (
         program=OF_VERSION_1,
         expects="x402 version 2, not 1",
         does="says which version to use",
+    ),
+    OtherClient(
+        name="@x402/extensions",
+        version="2.27.0",
+        packages=("@x402/fetch@2.27.0", "@x402/svm@2.27.0", "@x402/extensions@2.27.0", KIT),
+        program=RECEIPT,
+        expects="200 true true",
+        does="pays, checks the receipt by its DID",
     ),
     _mcp("1.20.0"),
     _mcp("1.32.2"),

@@ -33,6 +33,7 @@ TYPES: Final = {
     "/llms.txt": "text/markdown; charset=utf-8",
     "/skill.md": "text/markdown; charset=utf-8",
     "/.well-known/x402": "application/json",
+    "/.well-known/did.json": "application/did+json",
     "/.well-known/api-catalog": "application/linkset+json;"
     ' profile="https://www.rfc-editor.org/info/rfc9727"',
     "/.well-known/ai-catalog.json": "application/ai-catalog+json",

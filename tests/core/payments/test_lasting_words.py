@@ -131,6 +131,7 @@ def test_keys_and_tokens_of_an_older_version_are_still_good() -> None:
         redeem=derived(b"redeem"),
         token=derived(b"token"),
         rotation=derived(b"rotation"),
+        receipt=derived(b"receipt"),
         pepper=root,
     )
     message, drawn = MessageHash(b"m" * 32), b"d" * GENERATED_KEY_BYTES

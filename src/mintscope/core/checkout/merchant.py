@@ -10,9 +10,11 @@ from mintscope.core.credits.rotation import RotationStore
 from mintscope.core.payments.adopter import Adopter
 from mintscope.core.payments.books.closure import Closure
 from mintscope.core.payments.facilitator import Facilitator
+from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.pricing.price_cache import NO_PRICE, PriceCache
 from mintscope.core.payments.pricing.price_list import PriceList
 from mintscope.core.payments.protocol.requirement import Requirement, Terms
+from mintscope.core.payments.protocol.signed_receipt import public_key, sign_receipt
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
 
 
@@ -98,6 +100,16 @@ class Merchant:
             if each.terms.asset == asset:
                 return each
         raise PriceUnavailable(NO_PRICE)
+
+    def sign_receipt(self, payment: Payment) -> str:
+        """Return the signed receipt of *payment*, which has settled."""
+        secrets = self.facilitator.secrets.at(payment.begun_at)
+        network = self.facilitator.terms.network
+        return sign_receipt(secrets.receipt, payment, origin=self.origin, network=network)
+
+    def receipt_keys(self) -> Sequence[bytes]:
+        """Return the public keys of signed receipts, newest first, 32 bytes each."""
+        return [public_key(each.receipt) for each in self.facilitator.secrets.all()]
 
     def distrust_prices(self) -> None:
         """Look at every token again before anything more is sold."""

@@ -41,6 +41,7 @@ class Secrets:
     redeem     hashes redelivery keys
     token      derives credit tokens
     rotation   signs the texts that wallets sign
+    receipt    signs receipts: the seed of a pair of keys, whose public key anyone may know
     pepper     hashes credit tokens, shared with the ledger
     since      when these began to sign
     newer      those that take their place one after the other, newest first
@@ -50,6 +51,7 @@ class Secrets:
     redeem: bytes
     token: bytes
     rotation: bytes
+    receipt: bytes
     pepper: bytes
     since: UnixMs = EVER
     newer: "tuple[Secrets, ...]" = ()
@@ -67,6 +69,7 @@ class Secrets:
             redeem=derived(root.secret, "receipts"),
             token=derived(root.secret, "credentials"),
             rotation=derived(root.secret, "sessions"),
+            receipt=derived(root.secret, "signed receipts"),
             pepper=pepper,
             since=root.since,
         )
@@ -78,6 +81,7 @@ class Secrets:
             redeem=hmac.digest(root, b"mintscope redeem 1", "sha256"),
             token=hmac.digest(root, b"mintscope token 1", "sha256"),
             rotation=hmac.digest(root, b"mintscope rotation 1", "sha256"),
+            receipt=hmac.digest(root, b"mintscope receipt 1", "sha256"),
             pepper=root,
         )
 

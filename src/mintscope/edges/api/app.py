@@ -150,10 +150,10 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         operations += token_operations(lists, limits=limits, clock=clock)
     identity = identity or Identity(origin=DEFAULT_ORIGIN)
     _advertise(adverts, operations, identity, trial)
-    terms = () if merchant is None else [each.terms for each in merchant.payment_tokens]
     surfaces = Surfaces(
-        operations, identity=identity, adverts=adverts, terms=terms, clock=clock, other=other_paths
-    )
+        operations, identity=identity, adverts=adverts, merchant=merchant, clock=clock,
+        other=other_paths,
+    )  # fmt: skip
     router: Router[Route] = Router([*operations, *surfaces.routes()])
     express = _express(v1, ledger, limits.limits.limiter(public_limit)) if has_express else None
     other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)

@@ -52,6 +52,7 @@ from mintscope.core.payments.protocol.headers import (
     encode_settled,
 )
 from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.protocol.signed_receipt import receipt_extension
 from mintscope.edges.api.checkout import open_checkout
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.failures import STATUS
@@ -246,6 +247,7 @@ class ResourceServer:
             self._merchant.facilitator.terms,
             payer=settled.payment.payer,
             signature=settled.payment.signature,
+            extensions=receipt_extension(self._merchant.sign_receipt(settled.payment)),
         )
         request.response_headers.append(_header(PAYMENT_RESPONSE, response))
 

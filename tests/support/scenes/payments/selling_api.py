@@ -138,6 +138,12 @@ def decoded(response: httpx.Response, header: str) -> dict[str, Any]:
     return dict(json.loads(b64decode(response.headers[header], validate=True)))
 
 
+def settlement(response: httpx.Response) -> dict[str, Any]:
+    """Return PAYMENT-RESPONSE without the receipt, whose date a restored store does not know."""
+    return {name: value for name, value in decoded(response, "payment-response").items()
+            if name != "extensions"}  # fmt: skip
+
+
 def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
     """Write PAYMENT-SIGNATURE by hand; *changes* are to the accepted requirement."""
     return encoded(

@@ -187,10 +187,18 @@ def _resource(url: str, advert: Advert | None) -> ResourceInfo:
     )
 
 
-def encode_settled(terms: Terms, *, payer: Wallet, signature: str) -> str:
+def encode_settled(
+    terms: Terms, *, payer: Wallet, signature: str, extensions: dict[str, Any] | None = None
+) -> str:
     """Write PAYMENT-RESPONSE for a payment that has arrived."""
     return _encode(
-        SettleResponse(success=True, payer=payer, transaction=signature, network=terms.network)
+        SettleResponse(
+            success=True,
+            payer=payer,
+            transaction=signature,
+            network=terms.network,
+            extensions=extensions,
+        )
     )
 
 

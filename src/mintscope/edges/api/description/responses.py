@@ -31,7 +31,7 @@ LIMIT_HEADERS: Final = {
     "RateLimit-Policy": "The limit: q requests in any w seconds.",
 }
 PAYMENT_HEADERS: Final = {
-    "PAYMENT-RESPONSE": "x402: what became of the payment, where one was presented."
+    "PAYMENT-RESPONSE": "x402: the outcome of a payment; a signed receipt if it has settled."
 }
 CREDIT_HEADERS: Final = {
     "X-Credits-Remaining": "Credits left after this request, where some were taken.",

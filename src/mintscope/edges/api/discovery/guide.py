@@ -152,6 +152,9 @@ if (!answer.ok) throw new Error(await answer.text());
 console.log((await answer.json()).data.indicators.m5.rsi);
 ```
 
+`PAYMENT-RESPONSE` of a paid answer holds a signed receipt (`offer-receipt`: a JWS of EdDSA); its
+keys are in {origin}/.well-known/did.json.
+
 If an answer is lost after a payment was sent, send the same request with the same payment and
 `Idempotency-Key`: it is given again, nothing is paid twice. If the credit token of a purchase is
 lost, the wallet that paid moves its credits to a new one: sign the text of

@@ -8,7 +8,8 @@ import msgspec
 
 from mintscope import __version__
 from mintscope.base.clock import Clock
-from mintscope.core.payments.protocol.requirement import Terms
+from mintscope.core.checkout.merchant import Merchant
+from mintscope.core.payments.protocol.signed_receipt import did_document
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.openapi import describe
@@ -37,6 +38,7 @@ OPENAPI: Final = "/openapi.json"
 LLMS: Final = "/llms.txt"
 SKILL: Final = "/skill.md"
 X402: Final = "/.well-known/x402"
+DID: Final = "/.well-known/did.json"
 CATALOG: Final = "/.well-known/api-catalog"
 SECURITY: Final = "/.well-known/security.txt"
 ROBOTS: Final = "/robots.txt"
@@ -45,10 +47,12 @@ WHEEL: Final = f"/client/{wheel_name(__version__)}"
 TARBALL: Final = f"/client/{tarball_name(__version__)}"
 CLIENTS: Final = (WHEEL, TARBALL)
 OF_CATALOG: Final[Header] = (b"link", f'<{CATALOG}>; rel="api-catalog"'.encode())  # RFC 9727, 2
+DID_TYPE: Final[Header] = (b"content-type", b"application/did+json")
 SERVER_CARD_TYPE: Final[Header] = (b"content-type", cards.CARD_TYPE.encode())
 AI_CATALOG_TYPE: Final[Header] = (b"content-type", cards.CATALOG_TYPE.encode())
 PATHS: Final = (
-    OPENAPI, LLMS, SKILL, X402, CATALOG, AI_CATALOG, SKILLS, SERVER_CARD, SECURITY, ROBOTS, SITEMAP,
+    OPENAPI, LLMS, SKILL, X402, DID, CATALOG, AI_CATALOG, SKILLS, SERVER_CARD, SECURITY, ROBOTS,
+    SITEMAP,
 )  # fmt: skip
 
 
@@ -78,7 +82,7 @@ class Surfaces:
 
     operations    those that are described
     other         paths of what is served beside them: MCP, say
-    terms         of payments; empty where nothing is sold
+    merchant      who sells; None if nothing is sold
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that is told
@@ -87,14 +91,15 @@ class Surfaces:
         *,
         identity: Identity,
         adverts: Adverts,
-        terms: Sequence[Terms],
+        merchant: Merchant | None,
         clock: Clock,
         other: Iterable[str] = (),
     ) -> None:
         self._operations = operations
         self._identity = identity
         self._adverts = adverts
-        self._terms = terms
+        self._terms = () if merchant is None else [each.terms for each in merchant.payment_tokens]
+        self._receipt_keys = () if merchant is None else merchant.receipt_keys()
         self._clock = clock
         self._other = tuple(other)
         self._paths = [*(path for path in PATHS if self._is_served(path)), *self._other]
@@ -112,6 +117,10 @@ class Surfaces:
             X402: Surface(
                 JSON,
                 lambda: well_known.write_x402(operations, identity, self._terms, self._adverts),
+            ),
+            DID: Surface(
+                DID_TYPE,
+                lambda: msgspec.json.encode(did_document(identity.origin, self._receipt_keys)),
             ),
             CATALOG: Surface(
                 LINKSET, lambda: well_known.write_catalog(identity, paths), OF_CATALOG
@@ -154,4 +163,4 @@ class Surfaces:
             return self._identity.contact is not None
         if path == SERVER_CARD:
             return guide.MCP in self._other
-        return bool(self._terms) or path != X402
+        return bool(self._terms) or path not in {X402, DID}
