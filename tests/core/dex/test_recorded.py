@@ -12,11 +12,10 @@ from mintscope.base.primitives import MICRO_USD
 from mintscope.base.solana import WSOL
 from mintscope.core.dex.programs import TABLE
 from mintscope.core.market.pricing import sol_usd_samples
-from mintscope.core.market.quotes import oriented
-from mintscope.core.market.swap import Swap
 from support.oracles.recorded_fees import with_gain
 from support.oracles.recorded_pools import keys_of, pool_trouble
 from support.scenes.json_transactions import decode_block, decode_transaction
+from support.scenes.recorded import facts
 
 Lines = list[dict[str, Any]]
 POOLED = {program.name for program in TABLE if program.is_pooled}
@@ -60,31 +59,6 @@ def of_folder(folder: Path) -> Lines:
         one["raw"] = (folder / one["file"]).read_bytes()
         one["expected"] = expected.get(one["signature"], [])
     return found
-
-
-def facts(swap: Swap) -> dict[str, Any]:
-    seen = oriented(swap)
-    if seen is None:
-        base = quote = quote_kind = side = None
-    else:
-        base, quote, quote_kind = seen.base, seen.quote, seen.quote_kind
-        side = "buy" if seen.is_buy else "sell"
-    return {
-        "signature": swap.signature,
-        "ix": [swap.outer, swap.inner],
-        "program": swap.program,
-        "pool": swap.pool,
-        "in_mint": swap.in_mint,
-        "in_amount": str(swap.in_amount),
-        "in_decimals": swap.in_decimals,
-        "out_mint": swap.out_mint,
-        "out_amount": str(swap.out_amount),
-        "out_decimals": swap.out_decimals,
-        "base": base,
-        "quote": quote,
-        "quote_kind": quote_kind,
-        "side": side,
-    }
 
 
 def assert_exact(found: Lines) -> int:
