@@ -4,6 +4,7 @@ Add an engine to `ENGINES`, nothing else.
 """
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
@@ -322,6 +323,52 @@ async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
     await leave(scene, Debit(account, 6, key))
 
     assert isinstance(await scene.ledger.debit(Debit(account, 10, key)), Debited)
+    await scene.expect_sound()
+
+
+def resting(ledger: GroupCreditLedger) -> threading.Event:
+    """Return what is set whenever *ledger* has rested."""
+    taking, rested = vars(ledger)["_taking"], threading.Event()
+    rest = taking.rest
+
+    def rest_and_tell(at: UnixMs) -> None:
+        rest(at)
+        rested.set()
+
+    taking.rest = rest_and_tell
+    return rested
+
+
+async def test_what_is_owed_after_the_last_commit_is_given_back_soon(scene: Scene) -> None:
+    """Its client is found to have left long after the debit, and nothing else is written."""
+    account = await scene.ledger.issue(FIRST, 10, "")
+    rested = resting(scene.ledger)
+    debited = await scene.ledger.debit(Debit(account, 6))
+    assert isinstance(debited, Debited)
+    rested.clear()
+    assert await asyncio.to_thread(rested.wait, 5)
+    rested.clear()
+    scene.ledger.owe(debited.reversal())
+
+    assert await asyncio.to_thread(rested.wait, 5)
+    assert await scene.ledger.balance(account) == 10
+    await scene.expect_sound()
+
+
+async def test_one_that_has_left_a_busy_loop_has_everything_back_soon(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    rested = resting(scene.ledger)
+    assert await asyncio.to_thread(rested.wait, 5)  # after the grant
+    rested.clear()
+    asking = asyncio.ensure_future(scene.ledger.debit(Debit(account, 6)))
+    for _ in range(2):  # it is asked for, and handed to the writer
+        await asyncio.sleep(0)
+    assert rested.wait(5)  # the loop does not hear of it meanwhile
+    asking.cancel()
+    rested.clear()
+
+    assert await asyncio.to_thread(rested.wait, 5)
+    assert await scene.ledger.balance(account) == 10
     await scene.expect_sound()
 
 

@@ -21,8 +21,11 @@ from support.scenes.conversations import (
     ROUTES,
     add_swap,
     break_off,
+    left_count,
     reset,
+    settled,
     standing_still,
+    until_left,
     until_seen,
     written,
 )
@@ -140,14 +143,15 @@ async def test_who_leaves_before_it_is_given_again_gets_nothing_back(
 ) -> None:
     token = await shop.issue(10)
     await answered(server, "batch", token)
+    since = left_count()
     async with server.connection() as client, standing_still(shop) as store:
         await client.send(written("batch", token, key=KEY))
         await store.until_taken()
         await until_seen(server, 5)
         await reset(client)
         await until_seen(server, 20)
-    await shop.ledger.expect_writable()
-    await asyncio.sleep(0.1)
+    await until_left(since + 1)
+    await settled(shop)
 
     assert await shop.left(token) == 9
 
@@ -245,15 +249,15 @@ async def test_what_a_replica_read_again_is_given_for_no_other_credit(
 
 
 async def test_what_was_given_back_is_taken_again(shop: Service, server: Served) -> None:
-    token = await shop.issue(10)
+    token, since = await shop.issue(10), left_count()
     async with server.connection() as client, standing_still(shop) as store:
         await client.send(written("batch", token, key=KEY))
         await store.until_taken()
         await until_seen(server, 5)
         await reset(client)
         await until_seen(server, 20)
-    await shop.ledger.expect_writable()
-    await asyncio.sleep(0.1)
+    await until_left(since + 1)
+    await settled(shop)
     assert await shop.left(token) == 10
 
     shop.reports.body = CHANGED

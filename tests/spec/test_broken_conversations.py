@@ -1,14 +1,12 @@
 """A credit is taken for an answer that left: a client that has left has it back."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mintscope.base.credentials import CreditToken
 from mintscope.core.accounts.holdings.account_credits import Deposited
 from mintscope.core.accounts.user import UserId
 from mintscope.edges.mcp.exchange import ApiExchange
@@ -19,8 +17,11 @@ from support.scenes.conversations import (
     ROUTES,
     add_swap,
     half_close,
+    left_count,
     reset,
+    settled,
     standing_still,
+    until_left,
     until_seen,
     written,
 )
@@ -43,21 +44,6 @@ async def shop(tmp_path: Path) -> AsyncIterator[Service]:
 async def server(shop: Service) -> AsyncIterator[Served]:
     async with served(shop.app, Bounds(pause_s=0.0), clock=shop.clock) as server:
         yield server
-
-
-async def settled(shop: Service) -> None:
-    """Wait until the ledger has given back what it owes."""
-    await shop.ledger.expect_writable()
-    await asyncio.sleep(0.1)  # it rests, and gives back, 50 ms after its last commit
-
-
-async def left_at_last(shop: Service, token: CreditToken, expected: int) -> int:
-    """Return the credits left: once they are *expected*, or as they are after ten seconds."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(10):
-            while await shop.left(token) != expected:  # noqa: ASYNC110 - nothing tells it
-                await asyncio.sleep(0.01)
-    return await shop.left(token)
 
 
 async def test_every_route_that_takes_credits_is_tried(shop: Service) -> None:
@@ -92,7 +78,7 @@ async def test_an_answer_that_left_costs_what_it_says(
 async def test_a_client_that_sends_no_more_pays_if_it_is_answered(
     shop: Service, server: Served, route: str
 ) -> None:
-    token = await shop.issue(10)
+    token, since = await shop.issue(10), left_count()
     async with server.connection() as client:
         async with standing_still(shop) as store:
             await client.send(written(route, token))
@@ -102,6 +88,7 @@ async def test_a_client_that_sends_no_more_pays_if_it_is_answered(
         answer = await client.rest()
 
     assert not answer or b"200 OK" in answer
+    await until_left(since + (not answer))
     await settled(shop)
     assert await shop.left(token) == (10 - ROUTES[route][2] if answer else 10)
 
@@ -110,7 +97,7 @@ async def test_a_client_that_sends_no_more_pays_if_it_is_answered(
 async def test_those_that_went_while_the_store_stood_still_have_their_credits_back(
     shop: Service, server: Served, route: str
 ) -> None:
-    token = await shop.issue(100)
+    token, since = await shop.issue(100), left_count()
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(server.connection()) for _ in range(CLIENTS)]
         async with standing_still(shop) as store:
@@ -122,7 +109,9 @@ async def test_those_that_went_while_the_store_stood_still_have_their_credits_ba
                 await reset(client)
             await until_seen(server, 20)
 
-    assert await left_at_last(shop, token, 100) == 100
+    await until_left(since + CLIENTS)
+    await settled(shop)
+    assert await shop.left(token) == 100
 
 
 async def test_a_tool_whose_client_has_left_costs_nothing(shop: Service) -> None:
@@ -155,6 +144,7 @@ async def test_credits_that_an_api_key_spent_count_no_more_if_their_answer_did_n
     assert bought is not None
     holdings = shop.accounts.built.credits
     assert isinstance(await holdings.deposit(UserId(user_id), bought, None, None), Deposited)
+    since = left_count()
     async with server.connection() as client, standing_still(shop) as store:
         await client.send(written("batch", key))
         await store.until_taken()
@@ -162,6 +152,7 @@ async def test_credits_that_an_api_key_spent_count_no_more_if_their_answer_did_n
         await reset(client)
         await until_seen(server, 20)
 
+    await until_left(since + 1)
     await settled(shop)
     balance = await shop.client.get(BALANCE, headers=bearer(key))
     assert balance.json()["data"] == {"balance": 100}

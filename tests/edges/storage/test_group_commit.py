@@ -228,6 +228,18 @@ async def test_it_rests_when_no_request_waits(writer: Writer, group: GroupCommit
     assert await asyncio.to_thread(writer.rested.wait, 5)
 
 
+async def test_it_rests_again_soon_if_it_is_asked_to(
+    writer: Writer, group: GroupCommit[int, int]
+) -> None:
+    await group.submit(1)
+    assert await asyncio.to_thread(writer.rested.wait, 5)
+    writer.rested.clear()
+    group.rest_soon()
+
+    assert await asyncio.to_thread(writer.rested.wait, 5)
+    assert await group.submit(2) == 4
+
+
 class Told:
     """Waits without a task; may have left, may fail when it is told."""
 

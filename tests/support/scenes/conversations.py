@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+from mintscope.base.metrics import DISCONNECTED_STATUS, REQUESTS
 from mintscope.base.primitives import Signature
 from mintscope.base.solana import USDC, WSOL
+from mintscope.core.credits.ledger import FIRST, Empty
 from mintscope.core.market.log import PricedSwap, SwapDetail
 from support.fakes.log import FakeLog
 from support.fakes.reports import TRACKED
@@ -126,3 +128,24 @@ async def until_seen(server: Served, count: int) -> None:
     async with server.connection() as client:
         await client.send(b"GET /healthz HTTP/1.1\r\nHost: shop\r\nConnection: close\r\n\r\n")
         await client.rest()
+
+
+def left_count() -> int:
+    """Return how many requests have ended because their client left."""
+    return REQUESTS.by_status().get(DISCONNECTED_STATUS, 0)
+
+
+async def until_left(count: int) -> None:
+    """Wait until so many requests have ended because their client left."""
+    async with asyncio.timeout(10):
+        while left_count() < count:  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0.01)
+
+
+async def settled(service: Service) -> None:
+    """Wait for the debits that were asked for, then for the commit that gives back what is owed.
+
+    Several commits may take what was asked for; between two of them the balance proves nothing.
+    """
+    await service.ledger.expect_writable()
+    assert await service.ledger.spend(FIRST) == Empty()

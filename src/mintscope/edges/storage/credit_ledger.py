@@ -128,6 +128,7 @@ class GroupCreditLedger:
     def owe(self, reversal: Reversal) -> None:
         """Give back what *reversal* says, with the next commit or within a moment of rest."""
         self._owed.append(reversal)
+        self._group.rest_soon()
 
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return what `find` and `root` told of *bearer* before; None for an empty account."""
@@ -237,6 +238,7 @@ class GroupCreditLedger:
                 self._owed.append(Reversal(account, 1))
             elif isinstance(outcome, Debited) and not outcome.is_repeat:
                 self._owed.append(outcome.reversal())
+        self._group.rest_soon()
 
     def _note_delivered(self) -> None:
         self._answered_count += 1

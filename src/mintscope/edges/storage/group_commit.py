@@ -6,6 +6,7 @@ A durable commit costs a disk flush, whether it holds one item or a thousand.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -45,6 +46,12 @@ class Waiter(Protocol[Told_contra]):
         """Tell it why there is none."""
 
 
+class _Soon(Enum):
+    """What makes the writer rest after another moment, if nothing else comes."""
+
+    REST = auto()
+
+
 class _Turn:
     """What the writer does at once: a batch of items, or one job between two batches."""
 
@@ -69,8 +76,8 @@ class GroupCommit(Generic[Item, Outcome]):
                 so that what was done can be undone
     delivered   is told, in the event loop, of every batch that was committed, after its waiters
                 have gone on
-    rest        runs in the writer's thread after a moment without work, every 10 s from then on,
-                and at the end
+    rest        runs in the writer's thread after a moment without work and without `rest_soon`,
+                every 10 s from then on, and at the end
     patience_s  after as long without progress, and twice that at most, every
                 waiter is refused
     """
@@ -89,7 +96,7 @@ class GroupCommit(Generic[Item, Outcome]):
         self._rest = rest
         self._delivered = delivered
         self._patience_s = patience_s
-        self._queue: SimpleQueue[_Turn | None] = SimpleQueue()  # None ends the writer
+        self._queue: SimpleQueue[_Turn | _Soon | None] = SimpleQueue()  # None ends the writer
         self._under_way: deque[_Turn] = deque()  # with the writer, as it will take them
         self._turns: deque[_Turn | None] = deque()  # that wait to be handed over
         self._is_planned = False  # they are handed over soon
@@ -134,6 +141,10 @@ class GroupCommit(Generic[Item, Outcome]):
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._line_up(_do, work, future)
         return await future
+
+    def rest_soon(self) -> None:
+        """Let the writer rest a moment from now, if nothing else comes; it may have rested."""
+        self._queue.put(_Soon.REST)
 
     async def close(self) -> None:
         """Refuse new items, wait for those that are queued, and end the thread."""
@@ -247,10 +258,14 @@ class GroupCommit(Generic[Item, Outcome]):
         wait_s = REST_AFTER_S
         while True:
             try:
-                return self._queue.get(timeout=wait_s)
+                turn = self._queue.get(timeout=wait_s)
             except Empty:
                 self._rest()
                 wait_s = REST_AGAIN_S
+                continue
+            if turn is not _Soon.REST:
+                return turn
+            wait_s = REST_AFTER_S
 
 
 def _tell(waiter: Waiter[Any], outcome: object) -> bool:
