@@ -11,7 +11,7 @@ from mintscope.client.calls import verbs
 from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.pages import AsyncPagedLines, PagedLines
 from mintscope.client.results import frames
-from mintscope.client.results.series import CandleLine, CandlesPage, PricesInSol
+from mintscope.client.results.series import CandleLine, CandlesPage, IndicatorLine, PricesInSol
 
 MINT = "So11111111111111111111111111111111111111112"
 SOL = PricesInSol(o=1.0, h=1.0, l=1.0, c=1.0)
@@ -117,6 +117,15 @@ def test_lines_become_a_table(library: Any) -> None:
     assert next(iter(table["t"])) == datetime.fromtimestamp(480, UTC)
     assert next(iter(table["sol_c"])) == 1.0
     assert table["c"].sum() == 6 * 1.25
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_indicators_with_parameters_are_columns_of_their_names(library: Any) -> None:
+    line = IndicatorLine(60, values={"sma(50)": 1.5, "adx": {"adx": 30.0, "plusDi": None}})
+    table = frames.to_dataframe([line, line], library)
+
+    assert list(table.columns) == ["t", "is_open", "sma(50)", "adx_adx"]
+    assert list(table["sma(50)"]) == [1.5, 1.5]
 
 
 def test_without_either_library_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

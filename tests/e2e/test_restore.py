@@ -1,4 +1,4 @@
-"""The restore of docs/operating/back-up.md from start to end: real processes, and buyers in between."""
+"""The restore of docs/operating/back-up.md from start to end, with buyers in between."""
 
 import asyncio
 import json

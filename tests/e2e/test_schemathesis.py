@@ -34,6 +34,7 @@ FORMATS: Final = Path(__file__).parents[1] / "support" / "schemathesis_formats.p
 # 402 refuses, too: what is wrong with a payment's headers is told to those who send one.  What is
 # well formed is refused to those who cannot pay.  A token is rotated without a body, a purchase
 # without a token: OpenAPI cannot say one or the other, and not both.  A code comes by e-mail.
+# Which parameters an indicator takes, and in what range, a pattern cannot say.
 CONFIG: Final = """
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
@@ -43,6 +44,10 @@ expected-statuses = ["2xx", 304, 401, 402, 403, 404, 409, 503]
 include-name = "POST /v1/credits/rotate"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 400, 401, 409, 503]
+[[operations]]
+include-name = "GET /v1/token/{tokenAddress}/indicators"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", 304, 400, 401, 402, 403, 404, 409, 503]
 [[operations]]
 include-name = "POST /api/auth/confirm-email"
 [operations.checks.positive_data_acceptance]

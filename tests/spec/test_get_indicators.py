@@ -147,7 +147,7 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
     assert await refused(mint="abc") == (400, "INVALID_TOKEN_ADDRESS")
     for wrong in (
         {"tf": "h4"},
-        {"names": "sma"},
+        {"names": "smaa"},
         {"fill": "no"},
         {"names": ""},
         {"limit": 1_001},
@@ -160,4 +160,63 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
     assert await refused(credit_token=token, mint=QUIET) == (404, "INSUFFICIENT_DATA")
     market.service.clock.step(301_000)
     assert await refused(credit_token=token) == (503, "DATA_STALE")
+    assert await market.service.left(token) == 1
+
+
+async def test_indicators_with_parameters_stand_under_their_names(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    for n in range(60):
+        await market.trade(60 * n, price(n))
+
+    names = "rsi,sma(50),macd(5,35,5),adx,sma(50)"
+    points = (await page(market, token, tf="m1", names=names))["points"]
+
+    assert set(points[-1]) == {"t", "isOpen", "rsi", "values"}
+    newest, oldest = points[-1]["values"], points[0]["values"]
+    assert list(newest) == ["sma(50)", "macd(5,35,5)", "adx"]
+    assert newest["sma(50)"] == pytest.approx(sum(map(price, range(10, 60))) / 50)
+    assert set(newest["macd(5,35,5)"]) == {"line", "signal", "histogram"}
+    assert set(newest["adx"]) == {"adx", "plusDi", "minusDi"}
+    assert oldest == {"sma(50)": None, "macd(5,35,5)": None, "adx": None}
+
+
+@pytest.mark.parametrize("fill", ["none", "previous"])
+async def test_pages_of_indicators_with_parameters_agree(market: SeriesService, fill: str) -> None:
+    """What an older page says of a candle is what one long page says of it."""
+    token, names = await market.service.issue(10), "ema(34),psar,obv,avwap(1700000400),keltner"
+    for n in range(90):
+        await market.trade(60 * n + 60 * (n // 40), price(n))
+
+    whole = (await page(market, token, tf="m1", names=names, fill=fill))["points"]
+    points: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while len(points) < len(whole):
+        told = await page(market, token, tf="m1", names=names, fill=fill, limit=20, **cursor)
+        points = told["points"] + points
+        cursor = {"cursor": told["nextCursor"]}
+
+    assert points == whole
+    assert points[-1]["values"]["ema(34)"] is not None
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ("sma(20", "expected an indicator such as rsi or sma(20); was 'sma(20'"),
+        ("nosuch", "expected an indicator such as rsi or sma(20); was 'nosuch'"),
+        ("sma(1)", "sma: period: expected an integer from 2 to 200; was '1'"),
+        ("sma(2.5)", "sma: period: expected an integer from 2 to 200; was '2.5'"),
+        ("sma(20,3)", "sma: expected at most the parameters period; was 'sma(20,3)'"),
+        ("macd(26,12,9)", "macd: expected fast below slow; was 'macd(26,12,9)'"),
+    ],
+)
+async def test_what_is_no_indicator_is_refused_and_free(
+    market: SeriesService, names: str, problem: str
+) -> None:
+    token = await market.service.issue(1)
+    await market.trade(60, 1.0)
+
+    response = await market.ask("indicators", credit_token=token, tf="m1", names=names)
+
+    assert (response.status_code, response.json()["error"]["message"]) == (400, f"names: {problem}")
     assert await market.service.left(token) == 1

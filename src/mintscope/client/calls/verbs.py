@@ -35,10 +35,6 @@ Sort: TypeAlias = Literal[
 Timeframe: TypeAlias = Literal["m1", "m5", "m15", "h1", "h4", "d1"]
 ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
 Moment: TypeAlias = int | datetime
-IndicatorName: TypeAlias = Literal[
-    "ema9", "ema21", "ema50", "ema200", "rsi", "macd",
-    "fibonacci", "atr", "bollinger", "vwap", "stochRsi",
-]  # fmt: skip
 
 LINES_MAX: Final = 1_000  # of a page, which costs the same however long it is
 SWAPS_MAX: Final = 500
@@ -165,14 +161,14 @@ class CandleRange(TypedDict, total=False):
 class IndicatorRange(TypedDict, total=False):
     """The selection of indicators.
 
-    names       by default the averages, RSI and MACD
+    names       by default the averages, RSI and MACD; with parameters: "sma(50)", "adx"
     from_, to   the beginnings of their candles: Unix seconds, or a datetime with a time zone
     limit       values of a page, at most 1,000, the default: each page costs the same
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade count as a candle at the previous close
     """
 
-    names: Sequence[IndicatorName]
+    names: Sequence[str]
     from_: Moment
     to: Moment
     limit: int

@@ -17,6 +17,8 @@ MOMENTS: Final = frozenset({"t", "time", "at"})  # in Unix seconds
 def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None) -> Any:
     """Return *lines* as a DataFrame: a column for each field, `sol_c` for `c` of `sol`.
 
+    Indicators with parameters have columns of their own names: `sma(50)`, `adx(14)_plusDi`.
+
     Unix seconds become moments of UTC.  A field without any value has no column.
 
     library   as `choose_library` takes it
@@ -51,10 +53,21 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
         inner = _struct_in(field.type)
         if inner is not None:
             yield from _flat(inner, value, f"{before}{field.name}_")
+        elif isinstance(value, dict):
+            yield from _of_names(value)
         elif field.name in MOMENTS and value is not None:
             yield before + field.name, datetime.fromtimestamp(value, UTC)
         else:
             yield before + field.name, value
+
+
+def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the numbers of indicators with parameters, each by its name."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}_{part}", number) for part, number in value.items())
+        else:
+            yield name, value
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:

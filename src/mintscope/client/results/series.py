@@ -67,6 +67,7 @@ class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
 
     None were not asked for, or had too short a history.
     is_open    the candle has not ended, and its values may change
+    values     indicators with parameters, by the names that they were asked for
     """
 
     t: int
@@ -82,6 +83,7 @@ class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
     bollinger: BollingerBands | None = None
     vwap: float | None = None
     stoch_rsi: StochasticValues | None = None
+    values: dict[str, float | dict[str, float | None] | None] = {}
 
 
 class IndicatorsPage(msgspec.Struct, frozen=True, rename="camel"):

@@ -137,8 +137,9 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/indicators",
         ToolCost.CREDIT,
-        "History of indicators of one Solana token; USD, RSI and stochastic RSI 0 to 100. t is the"
-        f" start of a candle, Unix seconds, oldest first; null: warming up. {ROWS} {OLDER}"
+        "History of indicators of one Solana token; USD, RSI and stochastic RSI 0 to 100; those"
+        " with parameters (sma(50), adx, supertrend(10,3)) under values. t is the start of a"
+        f" candle, Unix seconds, oldest first; null: warming up. {ROWS} {OLDER}"
         f" {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
         MINT,
         Page("points"),

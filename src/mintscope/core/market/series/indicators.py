@@ -22,6 +22,8 @@ from mintscope.base.time import DAY_S
 from mintscope.core.market.engine import kernels
 from mintscope.core.market.engine.frame import WAYPOINT_EVERY
 from mintscope.core.market.engine.kernels import SERVICE, SWING, Candles, Floats, Ints
+from mintscope.core.market.indicators import AskedIndicator
+from mintscope.core.market.indicators.bars import bars_of
 from mintscope.core.market.log import Waypoint
 from mintscope.core.market.series.candles import PageOfCandles, Series
 
@@ -60,6 +62,15 @@ def lead(names: Collection[str], width_s: int) -> int:
         "stochRsi": SERVICE.rsi + STOCHASTIC_CANDLES + 2 * SMOOTHED,
     }
     return WAYPOINT_EVERY + max((leads.get(name, 0) for name in names), default=0)
+
+
+def values_of(series: Series, start: Start, asked: Collection[AskedIndicator]) -> dict[str, Floats]:
+    """Return the values of what is *asked*, by its text: a row a candle from *start* on.
+
+    A row is a number, or one for each output of the indicator; NaN for null.
+    """
+    bars = bars_of(series.candles, is_whole=series.closed == 0)
+    return {each.text: each.of(bars)[start.first :] for each in asked}
 
 
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:

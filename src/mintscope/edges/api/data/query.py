@@ -18,6 +18,7 @@ from mintscope.edges.server.request import Request
 
 FIELDS_MAX: Final = 32
 NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
+BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses is of one value
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
@@ -35,7 +36,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
             known = ", ".join(sorted(names)) or "none"
             raise BadRequest(f"expected the query fields {known}; was {name[:50]!r}")
         if name in lists:
-            lists_read.setdefault(name, []).extend(text.split(","))
+            lists_read.setdefault(name, []).extend(BETWEEN.split(text))
         elif name in values:
             raise BadRequest(f"{name}: expected once; was there several times")
         else:

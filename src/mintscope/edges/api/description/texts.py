@@ -59,7 +59,8 @@ CANDLES: Final = (
 )
 INDICATORS: Final = (
     "Returns the indicators of a Solana token candle by candle, oldest first, up to 1,000 points a"
-    " page: those of the report, ATR, Bollinger bands, VWAP and stochastic RSI, as names asks."
+    " page: those of the report, ATR, Bollinger bands, VWAP, stochastic RSI, and"
+    " indicators with parameters such as sma(50) or adx(14), as names asks."
     " Costs one credit or one payment a page, and nothing for a page without points; errors cost"
     " nothing. A value is null while there are too few candles. Times are Unix seconds."
 )

@@ -5,6 +5,8 @@ notes and measurements behind them: docs/decisions; tests/core hold the engine t
 
 from typing import Final, NamedTuple
 
+from mintscope.core.market.indicators import INDICATORS
+
 
 class Definition(NamedTuple):
     """One indicator.
@@ -225,6 +227,17 @@ DEFINITIONS: Final = (
         "k = mean of the last 3 raw\nd = mean of the last 3 k",
         "raw is 50 if the last 14 RSI are the same to 1e-9.",
         "Tushar Chande and Stanley Kroll, 1994; as TradingView has it.",
+    ),
+    Definition(
+        "parameters",
+        "Indicators with parameters",
+        ("values",),
+        "Other indicators of GET /v1/token/{tokenAddress}/indicators: each is asked for by name,"
+        " with parameters of your choice or, without them, the usual ones shown here.",
+        "\n".join(f"{each.usual}: {each.description}" for each in INDICATORS.values()),
+        "Null until there are as many candles as they look at. If older candles are no longer kept,"
+        " null until values no longer depend on them.",
+        "As TA-Lib, talipp or TradingView has each: the API page says which.",
     ),
     Definition(
         "change",

@@ -5,6 +5,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mintscope.core.market.indicators import INDICATORS
+from mintscope.core.market.series.indicators import AVERAGES, NAMES
 from mintscope.edges.api.data.series.wire import (
     CANDLES_MAX,
     TIME_MAX,
@@ -16,11 +18,22 @@ from mintscope.edges.api.data.series.wire import (
 )
 from mintscope.edges.api.wire import Wire
 
-Name = Literal[
-    "ema9", "ema21", "ema50", "ema200", "rsi", "macd",
-    "fibonacci", "atr", "bollinger", "vwap", "stochRsi",
-]  # fmt: skip
-USUAL: Final[tuple[Name, ...]] = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
+NAMES_MAX: Final = 20
+# Which parameters an indicator takes, and in what range, a pattern cannot say.
+PARAMETERS: Final = r"\([0-9]{1,12}(\.[0-9]{1,6})?(,[0-9]{1,12}(\.[0-9]{1,6})?){0,2}\)"
+Name = Annotated[
+    str,
+    Meta(
+        description="A name of a field of a point, or an indicator with parameters such as"
+        " `sma(50)` or `macd(5,35,5)`; a parameter that is left out has its usual value: "
+        + ", ".join(f"`{each.usual}`" for each in INDICATORS.values())
+        + ".",
+        # Not `pattern`, which would be told to clients instead of what is wrong.
+        extra_json_schema={
+            "pattern": f"^({'|'.join(NAMES)}|({'|'.join(INDICATORS)})({PARAMETERS})?)$"
+        },
+    ),
+]
 
 
 class IndicatorsQuery(Wire, rename={"from_": "from"}):
@@ -32,8 +45,8 @@ class IndicatorsQuery(Wire, rename={"from_": "from"}):
     ]
     names: Annotated[
         list[Name],
-        Meta(min_length=1, max_length=11, description="Which, separated by commas."),
-    ] = msgspec.field(default_factory=lambda: list(USUAL))
+        Meta(min_length=1, max_length=NAMES_MAX, description="Which, separated by commas."),
+    ] = msgspec.field(default_factory=lambda: list(AVERAGES))
     from_: Since = 0
     to: Until = TIME_MAX
     limit: Annotated[
@@ -123,6 +136,14 @@ class IndicatorPoint(Wire, gc=False):
     ] = UNSET
     stoch_rsi: Annotated[
         StochasticPoint | Asked | None, Meta(description="Stochastic RSI (14, 14, 3, 3).")
+    ] = UNSET
+    values: Annotated[
+        dict[str, float | dict[str, float | None] | None] | Asked,
+        Meta(
+            description="Indicators with parameters, by the names they were asked for: a number,"
+            " or an object of the numbers that the indicator has. Null while they warm up.",
+            examples=[{"sma(50)": 0.0231, "adx": {"adx": 31.2, "plusDi": 24.1, "minusDi": 11.9}}],
+        ),
     ] = UNSET
 
 

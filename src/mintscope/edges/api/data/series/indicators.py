@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from math import isnan
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from msgspec import UNSET
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mintscope.base.errors import BadRequest, InsufficientData
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.engine.kernels import ACC, Floats
+from mintscope.core.market.indicators import AskedIndicator, read
 from mintscope.core.market.series.candles import (
     BUCKET,
     WIDTHS,
@@ -25,11 +26,13 @@ from mintscope.core.market.series.candles import (
 )
 from mintscope.core.market.series.indicators import (
     FORGOTTEN_BY_ALL,
+    NAMES,
     Start,
     filled_start,
     indicators_of,
     lead,
     start_of,
+    values_of,
 )
 from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
 from mintscope.edges.api.data.cursor import encode_cursor
@@ -51,7 +54,6 @@ from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
-NAMES: Final = IndicatorPoint.__struct_encode_fields__[2:]  # behind the time and `isOpen`
 SHAPES: Final[dict[str, Any]] = {
     "macd": MacdPoint,
     "fibonacci": FibonacciPoint,
@@ -70,10 +72,12 @@ class IndicatorRoutes:
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, IndicatorsQuery)
+        wanted = _wanted(query.names)
         within = _range_of(query)
 
         read_page = _filled_page if within.is_filled else _page
-        more = FORGOTTEN_BY_ALL if within.is_filled else lead(query.names, within.width.seconds)
+        more = FORGOTTEN_BY_ALL if within.is_filled else lead(wanted.plain, within.width.seconds)
+        more += wanted.lead
 
         async def make() -> Made:
             asked = within.asked
@@ -83,10 +87,36 @@ class IndicatorRoutes:
                 raise not_tracked(mint)
             if not has_price(kept):
                 raise InsufficientData("There is no swap of this token yet that sets a price.")
-            page = read_page(mint, query, within, kept, asked)
+            page = read_page(mint, wanted, within, kept, asked)
             return made_of(kept.tip, page, is_empty=not page.points)
 
         return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
+
+
+class Indicators(NamedTuple):
+    """What a point has: fields of its own, and indicators with parameters."""
+
+    plain: Sequence[str]
+    asked: Sequence[AskedIndicator]
+
+    @property
+    def lead(self) -> int:
+        """How many candles before a page those with parameters rest on."""
+        return max((each.lead for each in self.asked), default=0)
+
+    def of(self, series: Series, start: Start, width_s: int) -> dict[str, Floats]:
+        """Return the values by name, a row a candle of *series* from *start* on."""
+        found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
+        return found | values_of(series, start, self.asked)
+
+
+def _wanted(names: Sequence[str]) -> Indicators:
+    """Return what *names* ask for.  Raises BadRequest for what is no indicator."""
+    try:
+        asked = [read(name) for name in dict.fromkeys(names) if name not in NAMES]
+    except ValueError as problem:
+        raise BadRequest(f"names: {problem}") from None
+    return Indicators([name for name in names if name in NAMES], asked)
 
 
 def _range_of(query: IndicatorsQuery) -> Range:
@@ -103,19 +133,19 @@ def _range_of(query: IndicatorsQuery) -> Range:
 
 
 def _filled_page(
-    mint: Mint, query: IndicatorsQuery, within: Range, kept: KeptCandles, asked: AskedCandles
+    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, asked: AskedCandles
 ) -> IndicatorPage:
     """Return the page of a series in which spans without a trade have a candle."""
     series = _since_the_first_price(series_of(kept, asked))
     now = kept.tip.time or UnixS(0)
-    whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL)
+    whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)
     page = page_of(series, whole, now)
     first = filled_start(page, series)
     if first is None or not page.candles:
-        return IndicatorPage(mint, query.tf, [], None, None)
-    filled = Series(page.candles, page.until is not None, series.closed)
-    begin = Start(0, 0, np.zeros(ACC))
-    values = indicators_of(filled, begin, within.width.seconds, set(query.names))
+        return IndicatorPage(mint, within.width.name, [], None, None)
+    closed = series.closed if page.until is None else max(1, series.closed)
+    filled = Series(page.candles, page.until is not None, closed)
+    values = wanted.of(filled, Start(0, 0, np.zeros(ACC)), within.width.seconds)
     since = bisect_left(page.candles, within.since, key=BUCKET)
     shown = max(first, since, len(page.candles) - within.limit)
     points = _points(
@@ -126,9 +156,9 @@ def _filled_page(
     is_cut = page.until is None and first > 0 and shown == first
     is_last = shown in {0, since} or is_cut
     until = None if is_last or not points else UnixS(points[0].t - within.width.seconds)
-    cursor = None if until is None else encode_cursor(Before(query.tf, until))
+    cursor = None if until is None else encode_cursor(Before(within.width.name, until))
     exact_from = page.candles[first].bucket if is_cut else None
-    return IndicatorPage(mint, query.tf, points, exact_from, cursor)
+    return IndicatorPage(mint, within.width.name, points, exact_from, cursor)
 
 
 def _since_the_first_price(series: Series) -> Series:
@@ -139,15 +169,15 @@ def _since_the_first_price(series: Series) -> Series:
 
 
 def _page(
-    mint: Mint, query: IndicatorsQuery, within: Range, kept: KeptCandles, asked: AskedCandles
+    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, asked: AskedCandles
 ) -> IndicatorPage:
     """Return the page, without the candles before the first whose values are exact."""
     series = series_of(kept, asked)
     page = page_of(series, within, kept.tip.time or UnixS(0))
     start = start_of(series, kept.waypoints)
     if start is None or not page.candles:
-        return IndicatorPage(mint, query.tf, [], None, None)
-    values = indicators_of(series, start, within.width.seconds, set(query.names))
+        return IndicatorPage(mint, within.width.name, [], None, None)
+    values = wanted.of(series, start, within.width.seconds)
     exact = series.candles[start.first].bucket
     shown = page.candles[bisect_left(page.candles, exact, key=BUCKET) :]
     points = []
@@ -158,8 +188,8 @@ def _page(
         points = _points(shown, ended, values)
     is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
     until = None if is_cut else page.until
-    cursor = None if until is None else encode_cursor(Before(query.tf, until))
-    return IndicatorPage(mint, query.tf, points, exact if is_cut else None, cursor)
+    cursor = None if until is None else encode_cursor(Before(within.width.name, until))
+    return IndicatorPage(mint, within.width.name, points, exact if is_cut else None, cursor)
 
 
 def _points(
@@ -173,8 +203,24 @@ def _points(
         _column(name, values[name][: len(candles)]) if name in values else repeat(UNSET)
         for name in NAMES
     ]
+    asked = {name: _asked_column(name, of) for name, of in values.items() if name not in NAMES}
+    by_text = [dict(zip(asked, row, strict=True)) for row in zip(*asked.values(), strict=True)]
+    columns.append(by_text or repeat(UNSET))
     rows = zip(candles, *columns, strict=False)  # what was not asked for has no end
     return [IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
+
+
+def _asked_column(text: str, values: Floats) -> list[Any]:
+    """Return *values* of an indicator with parameters as they are sent."""
+    outputs = read(text).indicator.outputs
+    if not outputs:
+        return _column(text, values)
+    sent = values.astype(object)
+    sent[np.isnan(values)] = None
+    return [
+        None if row.count(None) == len(row) else dict(zip(outputs, row, strict=True))
+        for row in sent.tolist()
+    ]
 
 
 def _column(name: str, values: Floats) -> list[Any]:

@@ -1,0 +1,20 @@
+"""The page of the API lists every indicator with parameters, as the code has it."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.core.market.indicators import INDICATORS
+from mintscope.core.market.indicators.registry import Indicator
+
+PAGE: Final = (Path(__file__).parents[2] / "docs/api.md").read_text()
+
+
+@pytest.mark.parametrize("each", INDICATORS.values(), ids=INDICATORS)
+def test_its_row_is_what_the_code_says(each: Indicator) -> None:
+    ranges = [f"`{p.name}`: {p.least:g} to {p.most:.12g}" for p in each.parameters]
+    numbers = [f"`{name}`" for name in each.outputs]
+    row = [f"`{each.usual}`", "; ".join(ranges), ", ".join(numbers), each.description]
+
+    assert f"| {' | '.join(row)} |" in PAGE
