@@ -150,7 +150,7 @@ SENT_AS_THEY_STAND: Final = {
         "key-renamed": ("/settings/api-keys/{old}/rename", "Rename key"),
         "account-delete-wrong": ("/settings/account/delete", "Delete my account"),
         "credits-deposit-wrong": ("/credits?of=token", "Move them in"),
-        "alert-wrong": ("/alerts/new", "Make it"),
+        "alert-wrong": ("/alerts/new", "Create alert"),
         "alert-secret-shown-once": ("/alerts/{alert}", "New webhook secret"),
         "watchlists-wrong": ("/watchlists", "Make it"),
         "watchlist-wrong": ("/watchlists/{watchlist}", "Add it"),

@@ -67,7 +67,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "mints in memory": (MarketConfig().live_mints_max,),
     "passwords that wait for a hash": (passwords.WAITING_MAX,),
     "fields of a form": (FIELDS_MAX,),
-    "open pages that are told of changes": (WebConfig().live_pages_max,),
+    "open pages that follow changes": (WebConfig().live_pages_max,),
     "sessions of an account": (SESSIONS_PER_USER_MAX,),
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
     "addresses kept of an API key": (ADDRESSES_MAX,),
@@ -100,7 +100,7 @@ def rows() -> dict[str, set[float]]:
     return found
 
 
-def test_every_bound_is_told_as_it_is() -> None:
+def test_every_bound_is_as_listed() -> None:
     assert rows() == {what: set(map(float, bounds)) for what, bounds in ROWS.items()}
 
 

@@ -17,7 +17,7 @@ export function backoffMs(repetition: number): number {
   return (Math.min(BACKOFF_MS * 2 ** repetition, BACKOFF_MS_MAX) * (1 + Math.random())) / 2;
 }
 
-/** When a limit has room again, as `RateLimit` has told. */
+/** When a limit has room again, by `RateLimit`. */
 export class Pacing {
   readonly #limits = new Map<string, string>();
   readonly #freeAtMs = new Map<string, number>();

@@ -82,7 +82,7 @@ function parse(header: string): Demand {
     const demand = JSON.parse(new TextDecoder().decode(bytes)) as Demand;
     if (demand.x402Version === 2 && Array.isArray(demand.accepts)) return demand;
   } catch {
-    // told below
+    // handled below
   }
   throw new WillNotPayError("expected PAYMENT-REQUIRED of x402 version 2");
 }

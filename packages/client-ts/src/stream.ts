@@ -64,7 +64,7 @@ class LiveCall {
     this.#attempt = newAttempt();
   }
 
-  /** Open the stream, from where it was lost; yield what it tells. */
+  /** Open the stream, from where it was lost; yield its reports. */
   async *connection(): AsyncGenerator<LiveReport, void, undefined> {
     this.release();
     this.#reserve();
@@ -116,7 +116,7 @@ class LiveCall {
 
   *#feed(text: string): Generator<LiveReport, void, undefined> {
     for (const event of this.#reader.feed(text)) {
-      this.#attempt = newAttempt(); // it speaks: patience begins anew
+      this.#attempt = newAttempt(); // it speaks: patience begins again
       const report = this.#hear(event);
       if (report !== null) yield report;
     }
@@ -174,12 +174,12 @@ function parse(event: ServerEvent): Fields {
     const data: unknown = JSON.parse(event.data);
     if (isFields(data)) return data;
   } catch {
-    // told below
+    // handled below
   }
   throw new UnreadableError(`expected an event ${event.name} with an object`);
 }
 
-/** Return `before` with what is `told` in place of it. */
+/** Return `before` with the fields of `told` in its place. */
 function merged(before: Fields, told: Fields): Fields {
   const whole = { ...before };
   for (const [name, value] of Object.entries(told)) {

@@ -277,7 +277,7 @@ class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
     """A bug; the client learns the request id and nothing else."""
 
     def __init__(self) -> None:
-        super().__init__("The service failed; the request id tells its operator where.")
+        super().__init__("The service failed; its operator can find the cause by the request id.")
 
 
 class NeedsOperator(Exception):

@@ -42,7 +42,7 @@ class SetGauge(Gauge):
         return super().collect() if self._is_set or self._labelnames else []
 
 
-CHAIN_SLOT: Final = SetGauge("mintscope_chain_slot", "Newest slot the chain's node told us of")
+CHAIN_SLOT: Final = SetGauge("mintscope_chain_slot", "Newest slot that the chain's node named")
 SLOT_SECONDS: Final = SetGauge(
     "mintscope_chain_slot_seconds", "Seconds a slot takes, measured over the last minutes"
 )
@@ -55,7 +55,7 @@ FINALITY_SECONDS: Final = SetGauge(
 )
 ALPENGLOW: Final = SetGauge(
     "mintscope_chain_alpenglow",
-    "1: the cluster has migrated to Alpenglow; 0: not yet; -1: its node cannot tell",
+    "1: the cluster has migrated to Alpenglow; 0: not yet; -1: its node does not know",
 )
 INGEST_SLOT: Final = SetGauge("mintscope_ingest_slot", "Newest slot in the log")
 INGEST_LAG_S: Final = SetGauge("mintscope_ingest_lag_s", "Age of the newest slot that is stored")
@@ -182,7 +182,7 @@ TREASURY_AGE_S: Final = SetGauge(
     "mintscope_treasury_compared_age_s", "Since the treasury's history was compared to its end"
 )
 FEE_PAYER_LAMPORTS: Final = SetGauge(
-    "mintscope_fee_payer_lamports", "What is left for network fees"
+    "mintscope_fee_payer_lamports", "Lamports left for network fees"
 )
 CLOCK_SKEW_S: Final = SetGauge(
     "mintscope_clock_skew_s", "This machine's clock minus the time of the newest confirmed block"
@@ -213,7 +213,7 @@ TRIALS_REFUSED: Final = Counter(
 SIGNALS_FIRED: Final = Counter("mintscope_signals_fired_total", "Crossings of signals")
 SIGNALS_HELD_BACK: Final = Counter(
     "mintscope_signals_held_back_total",
-    "Crossings that were not told: their signal had fired as often as it may in an hour",
+    "Crossings that did not fire: their signal had fired as often as it may in an hour",
 )
 SIGNAL_MINTS: Final = SetGauge("mintscope_signal_mints", "Mints that signals look at")
 SIGNAL_EVENTS_BEHIND: Final = SetGauge(

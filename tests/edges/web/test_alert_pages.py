@@ -55,7 +55,7 @@ async def test_an_alert_is_made_tried_changed_paused_and_deleted(alice: Person) 
     await alice.send(f"{path}/delete")
 
     assert "RSI, 1 hour comes above 70, with a margin of 2" in made
-    assert "Nothing yet." in made
+    assert "Not fired yet." in made
     assert "test 70" in tried
     assert "Hotter" in changed
     assert "RSI, 1 hour comes above 80, at medium confidence or high Token" in changed

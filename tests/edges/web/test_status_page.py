@@ -189,7 +189,7 @@ async def test_data_that_is_late_is_told_with_what_it_means(tmp_path: Path) -> N
 async def test_a_block_of_which_nothing_is_known_is_not_fresh(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=MARKET._replace(age_ms=None, slot=None))
     assert "Everything works" not in page
-    assert "The data is late: the newest block cannot be told" in page
+    assert "The data is late: the newest block is unknown" in page
 
 
 async def test_reports_pause_while_credits_are_sold(tmp_path: Path) -> None:

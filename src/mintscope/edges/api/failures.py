@@ -76,11 +76,11 @@ class Message(Wire):
     """What is wrong with one field."""
 
     field: Annotated[str, about('The field of the body, or "general" for all of it.', "email")]
-    message: Annotated[str, about("What is wrong with it.", "expected an e-mail address")]
+    message: Annotated[str, about("The problem.", "expected an e-mail address")]
 
 
 Status = Annotated[str, about("Always error.", "error")]
-Messages = Annotated[list[Message], about("What is wrong, at least one.")]
+Messages = Annotated[list[Message], about("The problems, at least one.")]
 RetryAfter = Annotated[int | msgspec.UnsetType, about("Seconds to wait, of a 429 alone.", 5)]
 
 
@@ -97,7 +97,7 @@ class AccountFailure(Wire, kw_only=True):
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
     status: Status = "error"
-    error: Annotated[ErrorBody, about("What went wrong.")]
+    error: Annotated[ErrorBody, about("The error.")]
     messages: Messages
     retry_after: RetryAfter = msgspec.UNSET
 

@@ -31,8 +31,8 @@ NOT_ISSUED: Final = (
     " rotated"
 )
 ONLY_CREDIT_TOKENS: Final = (
-    "expected a credit token, svc_credit_<64 hex>; what an API key (svc_live_) spends is in the"
-    " account of its user, whence POST /v1/account/credits/withdraw moves it to a credit token"
+    "expected a credit token, svc_credit_<64 hex>; credits of an API key (svc_live_) are in the"
+    " account of its user; POST /v1/account/credits/withdraw moves them to a credit token"
 )
 
 

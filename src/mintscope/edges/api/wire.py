@@ -49,7 +49,7 @@ class Meta(Wire, omit_defaults=True):
     timestamp: Annotated[str, about("When this was answered, ISO 8601, UTC.", EXAMPLE_TIME)]
     request_id: Annotated[
         str | None,
-        about("Names this request; absent where X-Request-Id tells it.", "5f0c1d2e0000002a"),
+        about("Names this request; absent if X-Request-Id has it.", "5f0c1d2e0000002a"),
     ] = None
 
 
@@ -59,7 +59,7 @@ class AcceptedAsset(Wire):
     asset: Annotated[str, about("The token's mint, base58.", USDC)]
     symbol: Annotated[str, about("The token's symbol.", "USDC")]
     decimals: Annotated[int, about("Its decimals: 10 to this power atoms are one token.", 6)]
-    amount: Annotated[str, about("What to pay, in atoms, as text.", "2500")]
+    amount: Annotated[str, about("The price in atoms, as text.", "2500")]
     network: Annotated[str, about("The chain, CAIP-2.", MAINNET)]
     pay_to: Annotated[str, about("The wallet that is paid, base58.", EXAMPLE_WALLET)]
 
@@ -74,7 +74,9 @@ class HowToPay(Wire):
             "The tokens of a payment; PAYMENT-REQUIRED has the whole terms. Empty: only credits."
         ),
     ]
-    read: Annotated[str, about("Where it is told how to pay.", "https://api.example/llms.txt")]
+    read: Annotated[
+        str, about("The page that explains how to pay.", "https://api.example/llms.txt")
+    ]
     buy: Annotated[
         str,
         about(
@@ -88,7 +90,7 @@ class HowToPay(Wire):
         ),
     ] = UNSET
     description: Annotated[
-        str | UnsetType, about("What is sold.", "The state of one token now.")
+        str | UnsetType, about("The product.", "The state of one token now.")
     ] = UNSET
     extensions: Annotated[
         dict[str, Any] | UnsetType,
@@ -118,7 +120,7 @@ class Failure(Wire, kw_only=True):
     """An error response."""
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
-    error: Annotated[ErrorBody, about("What went wrong.")]
+    error: Annotated[ErrorBody, about("The error.")]
     meta: Annotated[Meta, about("Beside every answer.")]
     x402_version: Annotated[
         int | UnsetType, about("The version of x402 that payments are of, with a 402.", 2)
@@ -149,10 +151,10 @@ class BundleLine(Wire):
     """One bundle: so many credits at once."""
 
     credits: Annotated[int, about("How many credits it holds.", 10)]
-    price: Annotated[int, about("What it costs, in atoms of the currency.", 25_000)]
-    price_per_credit: Annotated[int, about("What each credit costs, in atoms.", 2_500)]
+    price: Annotated[int, about("The price in atoms of the currency.", 25_000)]
+    price_per_credit: Annotated[int, about("The price of each credit, in atoms.", 2_500)]
     discount: Annotated[str, about("How much cheaper than one by one, in percent.", "0%")]
-    price_usd: Annotated[str, about("What it costs in US dollars, exact, as text.", "0.025")]
+    price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.025")]
 
 
 class PricedIn(Wire):
@@ -218,18 +220,22 @@ class Purchase(Wire, kw_only=True):
     ] = msgspec.UNSET
     credits: Annotated[int, about("How many credits were bought.", 10)]
     price_paid: Annotated[
-        int, about("What arrived, in atoms of the token that was paid with.", 25_000)
+        int, about("The amount that arrived, in atoms of the token that was paid with.", 25_000)
     ]
     user_id: Annotated[
         int | msgspec.UnsetType,
-        about("Whose API key was sent along; absent for a credit token.", 7, instead_of="token"),
+        about(
+            "The user of the API key that was sent along; absent for a credit token.",
+            7,
+            instead_of="token",
+        ),
     ] = msgspec.UNSET
 
 
 class HistoryLine(Wire):
     """What moved a balance, other than a spend."""
 
-    kind: Annotated[str, about("What moved it: payment, grant, top_up, rotate, ...", "payment")]
+    kind: Annotated[str, about("The kind of entry: payment, grant, top_up, rotate, ...", "payment")]
     credits: Annotated[int, about("By how many credits; negative where they left.", 10)]
     balance: Annotated[int, about("Credits after it.", 10)]
     at: Annotated[int, about("When, Unix seconds.", 1_763_460_000)]
@@ -247,7 +253,7 @@ class History(Wire):
 
     balance: Annotated[int, about("Credits left.", 7)]
     spent: Annotated[int, about("Credits spent by requests, all together.", 3)]
-    entries: Annotated[list[HistoryLine], about("What else moved the balance, newest first.")]
+    entries: Annotated[list[HistoryLine], about("Other entries of the balance, newest first.")]
     days: Annotated[
         list[DayLine], about("The newest 30 days on which credits were spent, newest first.")
     ]

@@ -340,4 +340,4 @@ def _tell(listener: Listener, delivery: _Delivery) -> None:
     try:
         listener.tell(mint, delivery.event, is_whole=delivery.is_whole)
     except Exception:
-        LOG.exception("a listener failed when it was told an update")
+        LOG.exception("a listener of updates failed")

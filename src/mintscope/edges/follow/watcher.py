@@ -237,5 +237,5 @@ def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:
         try:
             found.append(msgspec.structs.replace(unpack(base.packed), seq=base.seq))
         except ValueError as reason:
-            LOG.warning("a mint is begun anew", mint=base.mint, why=str(reason))
+            LOG.warning("a mint starts again", mint=base.mint, why=str(reason))
     return found

@@ -34,11 +34,11 @@ FAILURES_MAX: Final = 20  # of a node, without anything that was read between th
 WORDS_MAX: Final = 500
 AWAY: Final = (ServiceUnavailable, UnusableStore)  # nothing ends: it is looked at again
 GONE: Final = "This token is followed no more."
-BUG: Final = "An error of the service ended it; the log of ingest tells which."
+BUG: Final = "An error of the service ended it; the log of ingest has it."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
 TOO_LATE: Final = "It was joined before it could be cancelled."
 KEPT: Final = (
-    "{}. What was read is kept: ask again later, or join it without them by"
+    "{}. All that was read is kept: ask again later, or join it without them by"
     " mintscope history {} --days {} --incomplete"
 )
 

@@ -108,7 +108,7 @@ with POST {origin}/api/auth/exchange-secret
 The key will have these scopes: {scopes}
 
 You get this e-mail because the application was made with this address.
-If you know nothing of it, please tell the operator of {name}.
+If you know nothing of it, please contact the operator of {name}.
 """
 
 APPLICATION_REJECTED: Final = """\
@@ -133,7 +133,7 @@ choose a new one at
 and revoke the key at
 {origin}/settings/api-keys
 {undo}
-If an agent applied with your address, tell the operator of {name}.
+If an agent applied with your address, contact the operator of {name}.
 """
 
 VERIFY_EMAIL: Final = """\
@@ -245,7 +245,7 @@ Your account at {name} was deleted, as its owner asked for. Its API keys
 and sessions have ended, and its watchlists are gone.
 
 If it was not you, someone knew your password: choose another one wherever
-you use it, and tell the operator of {name}.
+you use it, and contact the operator of {name}.
 
 This is the last e-mail about the account.
 """
@@ -258,8 +258,8 @@ Value:  {field} = {value}
         went {direction}, measured from {reference}
 Slot:   {slot}
 
-You get this e-mail because the signal tells you by e-mail. Change or delete
-it at
+You get this e-mail because the signal notifies you by e-mail. Change or
+delete it at
 {origin}/alerts
 If you know nothing of it, someone uses an API key of your account.
 """
@@ -268,7 +268,7 @@ WEBHOOK_DISABLED: Final = """\
 The webhook of your signal {signal} at {name} was disabled: it has accepted
 nothing for too long, or has answered that it is gone.
 
-The signal goes on. What it fires is listed at
+The signal goes on. Its firings are listed at
 {origin}/alerts
 To send webhooks again, pause the signal and let it go on, or give it
 another address.

@@ -276,7 +276,7 @@ def _tell(waiter: Waiter[Any], outcome: object) -> bool:
         else:
             waiter.set_result(outcome)
     except Exception:
-        log.exception("a waiter failed when it was told its outcome")
+        log.exception("a waiter failed on its outcome")
         return False
     return True
 

@@ -54,7 +54,7 @@ def issue(
         ),
     ] = None,
     note: Annotated[
-        str, typer.Option(metavar="TEXT", help="Who it is for; shown by `list` and `show`.")
+        str, typer.Option(metavar="TEXT", help="The recipient; shown by `list` and `show`.")
     ] = "",
     *,
     as_json: AsJson = False,

@@ -231,7 +231,7 @@ def _print(found: Sequence[Facts], places: Facts) -> None:
                 continue
             label = re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name)
             print(f"{label:18}  {visible(str(value))}")
-        print(f"\nWhat to do: {visible(str(facts['do']))}.")
+        print(f"\nTo do: {visible(str(facts['do']))}.")
         print(f"\nTo the customer:\n\n    {visible(str(facts['textForCustomer']))}\n")
     if not found:
         print("Nothing was found.")

@@ -51,5 +51,5 @@ def rotate(
         stop(f"mintscope: {error}", EXIT_NOT_DONE)
     typer.echo(
         f"kept in {path}: restart the service. Back the file up with the pepper, which still hashes"
-        " every credential. What was signed before counts for ten minutes more."
+        " every credential. Earlier signatures count for ten minutes more."
     )

@@ -47,7 +47,7 @@ class Config(BaseSettings):
     """The most api processes that run. While the PostgreSQL of `store`, which counts limits, is
     away, each admits the limit divided by this, and at least 1."""
     drain_s: float = Field(default=0.0, ge=0, le=60)
-    """How long an api process that is told to stop says that it is not ready, before it stops
+    """How long an api process that gets SIGTERM says that it is not ready, before it stops
     listening: time for a balancer to send clients elsewhere."""
     chain: sections.ChainConfig = sections.ChainConfig()
     geyser: GeyserConfig = GeyserConfig()

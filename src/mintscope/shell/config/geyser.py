@@ -12,7 +12,7 @@ class GeyserConfig(Section):
     urls_file: values.File = None
     """The file that holds urls instead, one a line."""
     x_tokens: values.Secrets = ()
-    """What the providers want as x-token: one for each of urls, or one for all."""
+    """The x-tokens of the providers: one for each of urls, or one for all."""
     x_tokens_file: values.File = None
     """The file that holds x_tokens instead, one a line."""
     ca_file: values.File = None

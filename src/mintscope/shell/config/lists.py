@@ -8,10 +8,10 @@ from mintscope.shell.config.sections import Section
 
 
 class ListsConfig(Section):
-    """The list of tokens, and what else is told for nothing."""
+    """The list of tokens, and other free data."""
 
     limit_requests: values.Count = 60
-    """Requests to the list, to what is told of a token beside its report, and to the demo answers,
+    """Requests to the list, to the free data of a token beside its report, and to the demo answers,
     that a client address may make in a window."""
     limit_window_s: int = Field(default=60, ge=1, le=DAY_S)
     """Length of that window."""

@@ -71,7 +71,7 @@ class Setting:
 
     @property
     def meaning(self) -> str:
-        """What it means, in one line."""
+        """Its meaning, in one line."""
         return _meanings(self.model).get(self.key.rpartition(".")[2], "")
 
     def value(self, config: Config) -> Any:

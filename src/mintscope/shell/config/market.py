@@ -1,4 +1,4 @@
-"""What is followed and kept."""
+"""Tracked tokens, and how long their data is kept."""
 
 from typing import Annotated, Literal
 

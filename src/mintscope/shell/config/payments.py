@@ -47,7 +47,7 @@ class PaymentsConfig(Section):
     kept for wallets and addresses that have paid before and a quarter for clients that come for
     the first time. Beyond it payments are answered 503."""
     price_source: Literal["pinned", "market", "feed"] = "pinned"
-    """What the payment token is worth: payments.price_usd; its own market as followed here; or a
+    """The price of the payment token: payments.price_usd; its own market as followed here; or a
     feed."""
     price_usd: values.Usd = Decimal(1)
     """The pinned price of one whole token, in USD."""
@@ -82,5 +82,5 @@ class PaymentsConfig(Section):
     Payers whose payments fail more often than they were good within 24 hours share half of them.
     One payer or client address may put a tenth of them at risk, with payments under way."""
     fees_in_flight_lamports: values.Lamports = Budget().in_flight_fee_lamports
-    """Network fees of payments under way, never more than the fee payer has. Who has bought nothing
-    within 24 hours shares half of them; beyond, nothing is sold."""
+    """Network fees of payments under way, never more than the fee payer has. Payers that
+    bought nothing within 24 hours share half of them; beyond, nothing is sold."""

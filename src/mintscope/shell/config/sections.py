@@ -80,7 +80,7 @@ class ApiConfig(Section):
     name: str = Field(default="mintscope", pattern="^[ -~]{1,32}$")
     """Name of the service in descriptions and directories."""
     contact: values.Contact = None
-    """Whom to tell of a vulnerability, `mailto:security@example.org` or an https address: in
+    """The contact for vulnerabilities, `mailto:security@example.org` or an https address: in
     /.well-known/security.txt, which is not served without it, and in /openapi.json."""
     trusted_proxies: values.Networks = ()
     """Addresses or networks whose X-Forwarded-For is trusted, as `10.0.0.0/8`."""
@@ -148,7 +148,8 @@ class CreditsConfig(Section):
     pepper_file: values.File = None
     """The file that holds pepper instead; one in data_dir is found without it."""
     roots: values.Roots = ()
-    """What quotes and receipts derive from in the pepper's place, as `mintscope secrets rotate
+    """The secrets from which quotes and receipts derive in the pepper's place, as `mintscope
+    secrets rotate
     --print` prints it: each signs from its time on, and the ones before it count for ten minutes
     more. Beside those in the file `roots` of data_dir."""
     roots_file: values.File = None
@@ -209,7 +210,7 @@ class WebConfig(Section):
     """Views of other tokens' pages that a client address has for nothing in a day; a token seen
     once is seen for 15 minutes, in every timeframe. A credit each beyond these."""
     live_pages_max: values.Count = 500
-    """Open pages that are told of changes as they happen, of the streams.open_max streams; beyond
+    """Open pages that follow changes as they happen, of the streams.open_max streams; beyond
     these, pages of tokens show what was when they were loaded, and the others ask for it again."""
     second_factor_for_administrators: bool = False
     """Administration is open only to administrators who have a second factor."""

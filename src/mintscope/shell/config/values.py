@@ -1,4 +1,4 @@
-"""What a single setting may be, and how the environment spells it."""
+"""Values of single settings, and how the environment spells them."""
 
 import re
 from collections.abc import Sequence

@@ -39,16 +39,10 @@ class TimeframeUpdate(msgspec.Struct, frozen=True, gc=False):
 class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The timeframes in which something has changed, and the pressure if it has."""
 
-    m1: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 1 minute.")] = (
-        UNSET
-    )
-    m5: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 5 minutes.")] = (
-        UNSET
-    )
-    m15: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 15 minutes.")] = (
-        UNSET
-    )
-    h1: Annotated[TimeframeUpdate | UnsetType, about("What changed in candles of 1 hour.")] = UNSET
+    m1: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 1 minute.")] = UNSET
+    m5: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 5 minutes.")] = UNSET
+    m15: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 15 minutes.")] = UNSET
+    h1: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 1 hour.")] = UNSET
     buy_sell_pressure: Annotated[
         Pressure | UnsetType, about("The share of volume that was bought, all windows.")
     ] = UNSET
@@ -73,7 +67,7 @@ class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     token: Annotated[Mint, about("The mint, base58.", WSOL)]
     slot: Annotated[Slot, about("The slot as of which this is so.", 350_000_000)]
     price: Annotated[Price, about("Price at the newest accepted swap.")]
-    indicators: Annotated[IndicatorsUpdate, about("What has changed, by timeframe.")]
+    indicators: Annotated[IndicatorsUpdate, about("Changes by timeframe.")]
     data_span: Annotated[DataSpanUpdate, about("How far the data reaches.")]
 
 

@@ -201,7 +201,7 @@ def advise_orphan(orphan: KeptOrphan) -> Advice:
             f" {signature} --note TEXT`"
         ),
         text=(
-            f"Your payment {signature} arrived, but it does not name its purchase. Please tell us"
+            f"Your payment {signature} arrived, but it does not name its purchase. Please write"
             " what you bought: we either give you the credits, or send the payment back."
         ),
     )
@@ -319,7 +319,7 @@ def _delivered(payment: KeptPayment, now: UnixMs) -> Advice:
         ),
         text=(
             f"Your payment {signature} bought one answer, more than a day ago. If it never reached"
-            " you, tell us: we give you a credit for another one."
+            " you, write to us: we give you a credit for another one."
         ),
     )
 

@@ -41,8 +41,8 @@ INSTRUCTIONS: Final = (
     "Store applicationSecret where you keep passwords: it is shown only here and is exchanged once"
     " for the API key. An e-mail with a code is on its way to the mailbox: confirm it with POST"
     " /api/auth/confirm-email, or by the e-mail's link. An administrator then reviews the"
-    " application, usually within 24 to 48 hours; POST /api/auth/application-status tells how far"
-    " it is. Once approved, POST /api/auth/exchange-secret, at most once every 5 seconds."
+    " application, usually within 24 to 48 hours; POST /api/auth/application-status has its"
+    " state. Once approved, POST /api/auth/exchange-secret, at most once every 5 seconds."
 )
 CONFIRMED: Final = "The mailbox is confirmed; the application awaits an administrator's review."
 KEY_SHOWN: Final = (

@@ -65,15 +65,15 @@ Motivation = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=MOTIVATION_LENGTH_MAX,
-        description="What the key is for, for the administrator who reviews it.",
+        description="Purpose of the key, for the administrator who reviews it.",
         examples=["I trade by myself."],
         extra_json_schema={"pattern": PROSE},
     ),
 ]
 Done = Annotated[bool, about("Always true.", True)]  # noqa: FBT003 - an example
-Text = Annotated[str, about("What comes next, in a sentence.", "Exchange the secret for the key.")]
-Scopes = Annotated[list[Scope], about("What the key may do.")]
-KeyHint = Annotated[str, about("The end of the key, to tell keys apart.", "a3f9")]
+Text = Annotated[str, about("The next step, in a sentence.", "Exchange the secret for the key.")]
+Scopes = Annotated[list[Scope], about("Scopes of the key.")]
+KeyHint = Annotated[str, about("The end of the key, to recognise it.", "a3f9")]
 UserName = Annotated[str, about("The name of the account.", "agent-7f3a")]
 UserNumber = Annotated[int, about("The number of the account.", 7)]
 
@@ -84,12 +84,12 @@ class BetaSignup(Wire, kw_only=True):
     email: EmailText
     telegram: Handle = None
     twitter: Handle = None
-    user_type: Annotated[UserType, about("What the applicant does here.")]
+    user_type: Annotated[UserType, about("The role of the applicant here.")]
     motivation: Motivation
     scopes: Annotated[
         list[Scope],
         about(
-            "What the key shall be allowed, beside reading: `trade:write` buys and deposits"
+            "Scopes of the key beside reading: `trade:write` buys and deposits"
             " credits, `signals:write` makes alerts, `groups:write` watchlists, `wallets:write`"
             " links wallets.",
             ["trade:write"],
@@ -103,7 +103,7 @@ class BetaSignedUp(Wire, kw_only=True):
     success: Done = True
     signup_id: Annotated[int, about("The number of the application.", 12)]
     application_secret: Annotated[str, about("Its secret, shown once.", EXAMPLE_SECRET)]
-    instructions: Annotated[str, about("What comes next.", "Confirm the mailbox.")]
+    instructions: Annotated[str, about("The next step.", "Confirm the mailbox.")]
 
 
 class Credentials(Wire):
@@ -205,7 +205,7 @@ class AskedScopes(Wire, forbid_unknown_fields=True, kw_only=True):
         str,
         msgspec.Meta(
             max_length=WHY_LENGTH_MAX,
-            description="What for, for the administrator who reviews it.",
+            description="Purpose, for the administrator who reviews it.",
             examples=["To buy credits when they run low."],
         ),
     ] = ""

@@ -24,7 +24,7 @@ REMEDIES: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.PRICE_UNAVAILABLE: "Ask again later, or spend credits.",
     ErrorCode.PAYMENT_FAILED: "Read the reason; make a new payment.",
     ErrorCode.PAYMENT_ALREADY_USED: (
-        "Redeem with that request's key, or with the wallet that paid; or pay anew."
+        "Redeem with that request's key, or with the wallet that paid; or pay again."
     ),
     ErrorCode.PAYMENT_PENDING: "Send the same again, with the `Idempotency-Key` of the answer.",
     ErrorCode.PAYMENT_UNAVAILABLE: "Send the same again later.",

@@ -27,7 +27,7 @@ EXAMPLE_REF: Final = "#/components/examples/"
 EXAMPLE_ORIGIN: Final = "https://api.example"
 RESPONSE_HEADERS: Final = {"X-Request-Id": "Names this request; quote it when something is wrong."}
 LIMIT_HEADERS: Final = {
-    "RateLimit": "What is left of the limit: r requests for t seconds.",
+    "RateLimit": "The rest of the limit: r requests for t seconds.",
     "RateLimit-Policy": "The limit: q requests in any w seconds.",
 }
 PAYMENT_HEADERS: Final = {

@@ -128,7 +128,7 @@ async def main():
 asyncio.run(main())
 ```
 
-The official clients pay known stablecoins only, up to 1 USD, unless told otherwise
+The official clients pay known stablecoins only, up to 1 USD, unless configured otherwise
 (`set_spend_controls`, `setSpendControls`): where this service sells for a token of its own alone,
 name its mint there.
 
@@ -282,7 +282,7 @@ def _links(identity: Identity, paths: Collection[str]) -> str:
             ("/.well-known/x402", "What is sold by x402, as JSON"),
             ("/.well-known/api-catalog", "The catalogue of this API, RFC 9727"),
             ("/llms.txt", "The index of all documents"),
-            ("/.well-known/security.txt", "Whom to tell of a vulnerability"),
+            ("/.well-known/security.txt", "Contact for vulnerabilities"),
         )
         if path in paths
     ]

@@ -55,8 +55,8 @@ class KeyUse(Wire):
 
     key_id: KeyNumber
     name: Annotated[str, about("The name its owner gave it.", "agent")]
-    hint: Annotated[str, about("The end of the key, to tell keys apart.", "a3f9")]
-    scopes: Annotated[list[Scope], about("What it may do.")]
+    hint: Annotated[str, about("The end of the key, to recognise it.", "a3f9")]
+    scopes: Annotated[list[Scope], about("Its scopes.")]
     month_credits: Annotated[int, about("Credits it has spent in this month.", 12)]
     month_credits_max: MonthCap
 
@@ -157,13 +157,13 @@ class PaymentLine(Wire):
     resource: Annotated[
         str,
         about(
-            "What it paid for: path and query. /v1/token alone: a report or a page that is not"
+            "The purchase: path and query. /v1/token alone: a report or a page that is not"
             " known any more, of a payment that a restore lost.",
             "/v1/credits/purchase?bundle=10",
         ),
     ]
-    amount: Annotated[int, about("What was asked for, in atoms.", 25_000)]
-    paid: Annotated[int, about("What arrived, in atoms.", 25_000)]
+    amount: Annotated[int, about("The price, in atoms.", 25_000)]
+    paid: Annotated[int, about("The amount that arrived, in atoms.", 25_000)]
     credits: Annotated[int, about("Credits it bought; 0 for a request of its own.", 10)]
     state: Annotated[str, about("pending, issued, failed or frozen.", "issued")]
     reason: Annotated[str | None, about("Why it failed or is frozen.", None)]

@@ -33,6 +33,6 @@ RENEW: Final = (
     " both. Costs nothing."
 )
 TEST: Final = (
-    "Tells the owner of a signal now, in the way that it tells when it fires, with a made-up"
+    "Notifies the owner of a signal now, as if it fired, with a made-up"
     " number; the webhook has the type `signal.test`. Ten times an hour. Costs nothing."
 )

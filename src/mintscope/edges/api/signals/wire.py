@@ -45,7 +45,7 @@ FieldText = Annotated[
     ),
 ]
 NewField = Annotated[FieldText, msgspec.Meta(extra_json_schema={"enum": sorted(FIELDS)})]
-Kind = Annotated[SignalKind, about("What it waits for.", "above")]
+Kind = Annotated[SignalKind, about("The kind of crossing.", "above")]
 URL = about(
     "Where firings are sent: https, public, 500 characters at most, port 443 or 1024 to 65535;"
     " null: nowhere.",
@@ -54,7 +54,7 @@ URL = about(
 NewUrl = Annotated[
     Annotated[str, msgspec.Meta(extra_json_schema={"format": WEBHOOK_URL})] | None, URL
 ]
-LEVEL = about("What the number is compared with, in the unit of the field.", 200.0)
+LEVEL = about("The level that the number is compared with, in the unit of the field.", 200.0)
 MARGIN = about("How far it must come back before the signal can fire again.", 1.0)
 PERCENT = about("Of changes_by: 0.1 to 10,000.", None)
 WINDOW = about("Of changes_by: whole minutes of the last day, in seconds.", None)
@@ -93,7 +93,7 @@ LEAST = about(
     " price.liquidityUsd and price.rejectedShareH1 every one is.",
     "medium",
 )
-EMAIL = about("Whether firings are told by e-mail, 50 a day at most.", False)  # noqa: FBT003
+EMAIL = about("Whether firings are sent by e-mail, 50 a day at most.", False)  # noqa: FBT003
 
 
 class SignalLine(Wire):
@@ -126,7 +126,7 @@ class MadeSignal(SignalLine):
     webhook_secret: Annotated[
         str,
         about(
-            "What its webhooks are signed with, HMAC-SHA256; keep it.",
+            "The secret that signs its webhooks, HMAC-SHA256; keep it.",
             "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwQm2kF7ZmNYY=",
         ),
     ]
@@ -227,7 +227,7 @@ class EventLine(Wire):
     time: Annotated[int, about("The block time of the slot, Unix seconds.", 1_763_460_000)]
     fired_at: Annotated[int, about("When it was noticed, Unix seconds.", 1_763_460_000)]
     webhook: Annotated[
-        WebhookState | None, about("What became of the webhook; null: there was none to send.")
+        WebhookState | None, about("The state of the webhook; null: there was none to send.")
     ]
 
 

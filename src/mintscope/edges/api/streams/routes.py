@@ -32,7 +32,7 @@ LAST_EVENT_ID: Final = b"last-event-id"
 STREAM: Final = (
     "Sends price and changed indicators of each token as server-sent events: a snapshot, then"
     " updates, at most four a second. Costs one credit for each token and started minute, taken in"
-    " advance, given back where nothing could be told; it ends cleanly when the credits do. Send"
+    " advance, given back if nothing could be sent; it ends cleanly when the credits do. Send"
     " Last-Event-ID to go on after a break. Paid with credits alone. By WebSocket at the same"
     ' address: each event is a JSON message; {"type": "auth", "token": ..., "mints": [...]} may be'
     " the first one instead of headers."

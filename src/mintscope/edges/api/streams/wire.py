@@ -37,5 +37,5 @@ class StreamEvents(Wire):
 
     minute: Annotated[MinuteEvent, about("A paid minute begins.")]
     snapshot: Annotated[ReportSnapshot, about("A whole report.")]
-    update: Annotated[ReportUpdate, about("What has changed since.")]
+    update: Annotated[ReportUpdate, about("Changes since.")]
     end: Annotated[End, about("Why the stream ends.")]

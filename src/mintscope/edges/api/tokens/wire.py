@@ -170,10 +170,11 @@ class Metadata(Wire):
     supply: Annotated[str, about("In the smallest unit, as text: it may need 64 bits.", "0")]
     program: Annotated[str, about("The program that owns the mint, base58.", TOKEN_PROGRAM)]
     mint_authority: Annotated[
-        str | None, about("Who can make more; null: no more can be made.", None)
+        str | None, about("The address that can mint more; null: no more can be made.", None)
     ]
     freeze_authority: Annotated[
-        str | None, about("Who can freeze accounts; null: they cannot be frozen.", None)
+        str | None,
+        about("The address that can freeze accounts; null: they cannot be frozen.", None),
     ]
     transfer_fee_bps: Annotated[
         int | None, about("Of a transfer, in 1/100 percent; null: none.", None)
@@ -182,7 +183,7 @@ class Metadata(Wire):
         str | None, about("The program that runs at every transfer; null: none.", None)
     ]
     permanent_delegate: Annotated[
-        str | None, about("Who can move or burn all tokens; null: none.", None)
+        str | None, about("The address that can move or burn all tokens; null: none.", None)
     ]
     ui_multiplier: Annotated[float | None, about(MULTIPLIED, None)]
     new_ui_multiplier: Annotated[

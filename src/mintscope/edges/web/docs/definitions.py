@@ -33,11 +33,11 @@ DEFINITIONS: Final = (
         "price",
         "Price",
         ("price.usd", "price.sol"),
-        "What one whole token costs at its newest swap, in US dollars and in SOL, unrounded.",
+        "The price of one whole token at its newest swap, in US dollars and in SOL, unrounded.",
         "price.sol = quote amount / token amount of the newest swap that sets the price\n"
         "price.usd = price.sol x SOL/USD rate in the slot of that swap\n"
         "price.usd of SOL = SOL/USD rate",
-        "There is one from the first swap on that moves enough to tell a price: at least 1,000"
+        "There is one from the first swap on that moves enough to show a price: at least 1,000"
         " units of each side and 0.0001 SOL. A pool weighs the least quote that stood in it over"
         " the last half minute, and no more than its own trades show that it takes to move it; a"
         " pool younger than the oldest one that trades weighs less in proportion. A silent one"
@@ -95,14 +95,14 @@ DEFINITIONS: Final = (
         "candles",
         "Candles",
         ("candles", "dataSpan.candleCounts"),
-        "What happened to the price within a minute, five, an hour: first, highest, lowest and last"
-        " price, and what was bought and sold.",
+        "The price within a minute, five, an hour: first, highest, lowest and last"
+        " price, and the volume bought and sold.",
         "bucket = floor(block time / T)\n"
         "open = price of the first swap, close = of the last\n"
         "high = highest, low = lowest price\n"
         "volume = USD bought + USD sold, at prices that were not rejected",
-        "A bucket without a swap that sets the price has no candle: it is skipped, not filled. What"
-        " was traded in it is in the wider candles, and with fill=previous in a candle of the close"
+        "A bucket without a swap that sets the price has no candle: it is skipped, not filled. The"
+        " trades in it are in the wider candles, and with fill=previous in a candle of the close"
         " before: so the volumes of m1, m5, m15, h1, h4 and d1 have the same sum, to the"
         " micro-dollar. A swap whose price is rejected, or whose signer bought and sold the token"
         " in one transaction, is in no volume; /swaps shows it as excludedVolume, with the reason."
@@ -116,7 +116,7 @@ DEFINITIONS: Final = (
         "Exponential moving average",
         ("ema9", "ema21", "ema50", "ema200"),
         "The trend: a mean of closes in which the newest weigh most. A price above its EMA 200 is"
-        " in a long rise; EMA 9 crossing EMA 21 tells a turn early, and often wrongly.",
+        " in a long rise; EMA 9 crossing EMA 21 shows a turn early, and often wrongly.",
         "a = 2 / (n + 1)\nema = a x close + (1 - a) x previous ema",
         "Null below n candles. At candle n it is the mean of the first n closes.",
         "TradingView and TA-Lib seed likewise; agrees with them to 1e-9.",
@@ -210,7 +210,7 @@ DEFINITIONS: Final = (
         "vwap",
         "Volume-weighted average price",
         ("vwap",),
-        "What a token has cost on average today: price by volume, since midnight UTC.",
+        "The average price of a token today: price by volume, since midnight UTC.",
         "typical = (high + low + close) / 3\n"
         "tokens = volume in USD / typical\n"
         "vwap = sum of volume in USD / sum of tokens, since the day began (UTC)",
@@ -243,8 +243,8 @@ DEFINITIONS: Final = (
         "change",
         "Change, volume and market cap of the list",
         ("change.m5", "change.h1", "change.d1", "changeSince", "volumeUsdD1", "marketCapUsd"),
-        "How much the price has moved, as a fraction: 0.05 is five percent more. What was traded"
-        " within a day, and what all tokens together would cost.",
+        "The change of the price as a fraction: 0.05 is five percent more. The volume traded"
+        " within a day, and the market capitalisation.",
         "change = newest price / newest price from before the span - 1\n"
         "volumeUsdD1 = USD bought and sold within a day\n"
         "marketCapUsd = price x supply",

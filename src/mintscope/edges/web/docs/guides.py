@@ -19,8 +19,10 @@ GUIDES: Final = (
     Guide("start", "From nothing to the first call", "An answer in two minutes, in your language."),
     Guide("buying", "Buying credits", "Bundles, wallets, accounts, and what becomes of a payment."),
     Guide("x402", "How x402 works", "Paying by the request, without an account, in words."),
-    Guide("alerts", "Alerts by webhook", "Be told when RSI crosses 30, and know who tells."),
-    Guide("errors", "Errors are free", "What is never charged, and when to send it again."),
+    Guide(
+        "alerts", "Alerts by webhook", "Get notified when RSI crosses 30, and check the signature."
+    ),
+    Guide("errors", "Errors are free", "Errors that are never charged, and when to retry."),
     Guide("freshness", "How fresh the data is", "Slots, ages, unchanged answers and streams."),
     Guide("clients", "Clients and MCP", "Python, TypeScript, the command line, and agents."),
 )

@@ -26,7 +26,7 @@ from mintscope.edges.web.routes import PageRequest, PageRoute, get
 PATH: Final = "/status"
 REMEMBERED_MS: Final = 2_000  # so that looking often costs little
 OK: Final = "ok"
-UNREAD: Final = "the newest block cannot be told"
+UNREAD: Final = "the newest block is unknown"
 NAMES: Final = {
     "store": "Credits can be taken",
     "data": "The data is fresh",

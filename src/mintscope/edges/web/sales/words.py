@@ -45,7 +45,7 @@ CHANGED: Final = (
     "Your wallet has changed the payment",
     (
         "It was signed with something in it that we did not ask for, so it was not taken. A wallet"
-        " that sets network fees itself can be told not to."
+        " that sets network fees itself may have a setting against it."
     ),
 )
 BUSY: Final = (
@@ -83,7 +83,7 @@ NO_PRICE: Final = Told(
     "again",
     503,
     "There is no reliable price just now",
-    "What the payment token is worth cannot be told, so nothing is sold for it. Nothing was paid;"
+    "The price of the payment token is unknown, so nothing is sold for it. Nothing was paid;"
     " credits that you have go on working. Try again in some minutes.",
 )
 NO_PRICE_YET: Final = NO_PRICE._replace(state="waiting", retry_s=10)

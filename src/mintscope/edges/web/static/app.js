@@ -34,8 +34,8 @@ document.addEventListener("click", (event) => {
 });
 
 // <input type="checkbox" data-saved="PATH">: until it is ticked, leaving the page is asked about.
-// What is shown here is nowhere else, and at the address of the page there is only the form that
-// was sent: to load it again means PATH.
+// The content shown here is nowhere else, and at the address of the page there is only the form
+// that was sent: to load it again means PATH.
 const saved = document.querySelector("[data-saved]");
 if (saved) {
   const done = saved.form.querySelector("button");

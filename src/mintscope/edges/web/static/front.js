@@ -1,4 +1,4 @@
-// What is live on the first page changes in place, and the age of its block is counted.
+// Live parts of the first page change in place, and the age of its block is counted.
 // Without this file the page shows what was when it was loaded.
 import { fetched, follow } from "./live.js";
 

@@ -1,16 +1,16 @@
-// What changes on a page is told by server-sent events; where they fail, the page asks for it again
+// Changes of a page arrive as server-sent events; where they fail, the page asks for it again
 // and again.  A hidden page does neither.
 "use strict";
 
-const STREAM_AGAIN_MS = 60_000; // so long it asks before it tries to be told again
+const STREAM_AGAIN_MS = 60_000; // for this long it asks before it opens a stream again
 const SILENT_MS = 20_000; // then it asks once whether there is really nothing new
 const FAILURES_MAX = 3; // in a row
 
-// address  () => where events are told
-// hear     (what an event tells)
+// address  () => the address of the events
+// hear     (the data of an event)
 // ask      async () => whether anything was new; fails where there is no answer
 // late     (whether the page is late)
-// Returns a function that begins anew, with another address.
+// Returns a function that begins again, with another address.
 export function follow({ address, hear, ask, late, pauseMs, pauseMaxMs }) {
   let source = null;
   let timer = null;

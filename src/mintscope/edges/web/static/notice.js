@@ -1,4 +1,4 @@
-// What was just done is said once: to load the page again, or to come back to it, does not say it anew.
+// A notice is shown once: loading the page again, or coming back to it, does not show it again.
 "use strict";
 
 (() => {

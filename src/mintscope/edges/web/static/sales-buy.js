@@ -7,7 +7,7 @@
 //
 // A credit token that is topped up is sent with the payment, in the header Authorization, and is
 // not kept: of it, only the last digits are, which are a checksum and no secret. A page that has no
-// such credit token asks without, and is told whether the payment has arrived.
+// such credit token asks without, and learns whether the payment has arrived.
 "use strict";
 
 const Purchase = (() => {
@@ -82,7 +82,7 @@ const Purchase = (() => {
   const bytesOf = (text) => Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
   const textOf = (bytes) => btoa(String.fromCharCode(...bytes));
 
-  // What *asked* gives, unless the person cancels or *interrupt* is called first.
+  // Returns the result of *asked*, unless the person cancels or *interrupt* is called first.
   function unlessAbandoned(asked, interrupt = () => {}) {
     return new Promise((resolve, reject) => {
       abandon = () => reject(new Error("cancelled"));
@@ -95,7 +95,7 @@ const Purchase = (() => {
     return /clos/i.test(`${error?.message}`);
   }
 
-  // One purchase at a time in all tabs, where the browser can tell.
+  // One purchase at a time in all tabs, if the browser supports locks.
   function alone(work) {
     if (!navigator.locks) return work();
     return navigator.locks.request(SLOT, { ifAvailable: true }, (lock) => (
@@ -185,7 +185,7 @@ const Purchase = (() => {
         say("lost");
       }
       await pause(Number(answer?.dataset.retryS ?? 0) * 1000 || LOST_RETRY_MS);
-      if (kept()?.key !== purchase.key) return location.reload(); // another tab was told
+      if (kept()?.key !== purchase.key) return location.reload(); // another tab has changed it
     }
   }
 

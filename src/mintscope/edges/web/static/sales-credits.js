@@ -72,7 +72,7 @@
     return undefined;
   }
 
-  // What a top-up has changed; the focus stays where it is.
+  // Shows the effect of a top-up; the focus stays where it is.
   async function lookAgain() {
     if (found.hidden) return;
     try {

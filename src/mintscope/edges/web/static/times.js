@@ -1,8 +1,8 @@
 // Times in the reader's own zone, with UTC on hover; without this file they are read in UTC.
 //   <time datetime="2026-11-22T06:13:20Z" data-moment>22 Nov 2026, 06:13 UTC</time>
 // becomes 22 Nov 2026, 07:13 CET, and what was written becomes its title.  data-moment names a form
-// of FORMS.  A <time> without it ("3 minutes ago") keeps its text: its title tells both zones.
-// What is added to the page later is treated the same, by itself.
+// of FORMS.  A <time> without it ("3 minutes ago") keeps its text: its title has both zones.
+// Times added to the page later are treated the same, by itself.
 "use strict";
 
 const DATE = { day: "numeric", month: "short", year: "numeric" };

@@ -60,7 +60,7 @@ export function pointOf(row) {
   return Object.fromEntries(FIELDS.slice(0, row.length).map((name, at) => [name, row[at]]));
 }
 
-// Oldest first. What changes them tells the chart: `setNewest`, or `setAll`.
+// Oldest first. Changes go to the chart: `setNewest`, or `setAll`.
 export const points = JSON.parse(box.dataset.points).map(pointOf);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });

@@ -1,5 +1,5 @@
-// The page of a token as it moves: its numbers, age and swaps, and what it tells its chart.  Without
-// this file the page shows what was when it was loaded.
+// The page of a token as it moves: its numbers, age and swaps, and the updates of its chart.
+// Without this file the page shows what was when it was loaded.
 import {
   AVERAGES, DASH, MovingChart, element, pointOf, points, shortPrice, showPrice, wholeNumber,
 } from "./token-chart.js";
@@ -22,7 +22,7 @@ async function moveChart() {
   });
 }
 
-// What is told of changes.
+// The text of changes for screen readers.
 
 const timeframe = box.dataset.timeframe;
 const report = { indicators: {} };
@@ -123,7 +123,7 @@ function hearAll(rows) {
   chart?.setAll();
 }
 
-// As HTML: the list of tokens says them, and is told elsewhere likewise.
+// As HTML: the list of tokens renders them the same way.
 function hearFigures(told) {
   for (const [name, html] of Object.entries(told)) {
     const place = document.querySelector(`[data-figure="${name}"]`);

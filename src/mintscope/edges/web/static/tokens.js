@@ -1,4 +1,4 @@
-// The list stays current: what has changed is put in place as it is told.
+// The list stays current: changes are put in place as they arrive.
 // Without this file the page shows what was when it was loaded.
 import { fetched, follow } from "./live.js";
 
@@ -61,7 +61,7 @@ async function ask() {
   return page !== null;
 }
 
-// Of the cells that were told.
+// For the cells that changed.
 
 function cellsOf(cells) {
   const made = document.createElement("template");
@@ -143,7 +143,8 @@ for (const choice of document.querySelectorAll(".narrowing select")) {
   choice.addEventListener("change", () => choice.form.requestSubmit());
 }
 
-// Who comes back finds the choices by which the list is narrowed, not those that led away.
+// On the way back the page shows the choices by which the list is narrowed, not those that led
+// away.
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll(".narrowing")) form.reset();
 });

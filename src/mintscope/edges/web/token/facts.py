@@ -31,7 +31,7 @@ def names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[Min
         yield MintFact(
             "risk",
             "Another token looks the same",
-            "More is traded of one whose symbol or name cannot be told apart from this one's.",
+            "Another token with a symbol or name that looks the same is traded more.",
             look_alike_of,
         )
     if hides(facts.name) or hides(facts.symbol):

@@ -19,7 +19,9 @@ def programs(
     *,
     unread: Annotated[
         bool,
-        typer.Option("--unread", help="What was seen and not read within the chain's last day."),
+        typer.Option(
+            "--unread", help="Instructions that were seen and not read within the chain's last day."
+        ),
     ] = False,
     limit: Annotated[
         int,

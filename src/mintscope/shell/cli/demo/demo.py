@@ -196,7 +196,7 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
     typer.echo(f"\nmintscope is ready at {origin}\n")
     typer.echo(f"A credit token with {CREDITS} credits; wrapped SOL costs you the first:\n")
     typer.echo(curl(f"/v1/token/{WSOL}") + "\n")
-    typer.echo("What is left of it:\n")
+    typer.echo("The rest of it:\n")
     typer.echo(curl("/v1/credits/balance") + "\n")
     typer.echo("Other tokens on this market:\n")
     for symbol, mint in traded.items():

@@ -39,7 +39,7 @@ def listing(
     ] = None,
     operator: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Who runs it, for pay.sh; by default its domain name."),
+        typer.Option(metavar="NAME", help="The operator, for pay.sh; by default its domain name."),
     ] = None,
     namespace: Annotated[
         str | None,

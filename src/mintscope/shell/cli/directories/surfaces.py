@@ -37,7 +37,7 @@ TYPES: Final[Mapping[str, str]] = {
 DESCRIPTION_LENGTHS: Final = range(40, 501)
 PROXY: Final = "does a proxy in front change it? it must pass every path and header"
 OURS: Final = "the proxy must send the whole origin to mintscope; else report this"
-CONTACT: Final = "set api.contact to whom to tell of a flaw"
+CONTACT: Final = "set api.contact to an address for reports of vulnerabilities"
 NAMED: Final = "set api.origin to the address clients use, and restart"
 
 

@@ -100,7 +100,7 @@ def _clock(head: Slot, time: UnixS | None, clock: Clock) -> Finding:
 def _pace(pace: Pace | None) -> Finding:
     if pace is None:
         fix = "choose a node that answers getRecentPerformanceSamples or getBlockTime"
-        return warn("pace: the node cannot tell how long a slot takes", fix)
+        return warn("pace: the node does not know how long a slot takes", fix)
     return ok(f"pace: {pace.slot_s * 1000:.0f} ms a slot, over the last {pace.over_s:.0f} s")
 
 
@@ -108,7 +108,7 @@ def _finality(finality: Finality, *, knows_confirmed: bool) -> Finding:
     cluster = {
         True: "the cluster is on Alpenglow",
         False: "the cluster is not on Alpenglow yet",
-        None: "the node cannot tell whether the cluster is on Alpenglow",
+        None: "the node does not know whether the cluster is on Alpenglow",
     }[finality.alpenglow]
     behind = finality.behind
     if not knows_confirmed:

@@ -74,7 +74,9 @@ def doctor(
     ] = 30,
     plan_units: Annotated[
         int | None,
-        typer.Option(min=1, metavar="UNITS", help="What its plan holds a month, a unit a call."),
+        typer.Option(
+            min=1, metavar="UNITS", help="The units of its plan in a month, a unit a call."
+        ),
     ] = None,
     as_json: AsJson = False,
     config: ConfigFile = None,

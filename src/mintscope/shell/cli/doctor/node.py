@@ -46,7 +46,7 @@ def _history(watch: NodeWatch) -> Finding:
     slots = watch.head - watch.first_available
     if watch.pace is None:
         what = f"history: reaches back {slots:,} slots, to slot {watch.first_available}"
-        return warn(what, "the node cannot tell how long a slot takes")
+        return warn(what, "the node does not know how long a slot takes")
     days = watch.pace.seconds(slots) / DAY_S
     what = f"history: reaches back {days:.1f} days, to slot {watch.first_available}"
     return ok(what) if days >= 1 else warn(what, "a longer absence than that is a gap")

@@ -88,7 +88,7 @@ def read(
     rate_pool: RatePools = None,
     calls_per_s: CallsPerS = 10,
     again: Annotated[
-        bool, typer.Option("--again", help="Read anew what is there; it is replaced.")
+        bool, typer.Option("--again", help="Read a history again; it is replaced.")
     ] = False,
     incomplete: Annotated[
         bool,

@@ -27,7 +27,7 @@ EXPOSED: Final = (
     " file, and pass file:PATH."
 )
 NEWER: Final = (
-    "What happened after the copy was made is not in it: credits that were spent can be spent"
+    "Nothing later than the copy is in it: credits that were spent can be spent"
     " again. Start the service; after a minute `mintscope sales orphans` lists the payments that"
     " the chain knows and the copy does not."
 )

@@ -158,7 +158,7 @@ async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool 
     if first is not None and first <= from_time:
         raise ValueError(
             f"{mint} has candles since {_at(first)}: nothing is missing"
-            f" (mintscope history {mint} --again reads them anew)"
+            f" (mintscope history {mint} --again reads them again)"
         )
     return from_time
 

@@ -3,7 +3,7 @@
 export declare function retryAfterMs(headers: Headers, nowMs: number): number | null;
 /** Return how long to wait before `repetition`, from 0: many that failed together come apart. */
 export declare function backoffMs(repetition: number): number;
-/** When a limit has room again, as `RateLimit` has told. */
+/** When a limit has room again, by `RateLimit`. */
 export declare class Pacing {
     #private;
     /** Remember what an answer of the endpoint `name` says of its limit. */

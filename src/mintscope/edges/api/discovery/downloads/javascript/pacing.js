@@ -14,7 +14,7 @@ export function retryAfterMs(headers, nowMs) {
 export function backoffMs(repetition) {
     return (Math.min(BACKOFF_MS * 2 ** repetition, BACKOFF_MS_MAX) * (1 + Math.random())) / 2;
 }
-/** When a limit has room again, as `RateLimit` has told. */
+/** When a limit has room again, by `RateLimit`. */
 export class Pacing {
     #limits = new Map();
     #freeAtMs = new Map();

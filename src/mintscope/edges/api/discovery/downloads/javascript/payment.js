@@ -40,7 +40,7 @@ function parse(header) {
             return demand;
     }
     catch {
-        // told below
+        // handled below
     }
     throw new WillNotPayError("expected PAYMENT-REQUIRED of x402 version 2");
 }

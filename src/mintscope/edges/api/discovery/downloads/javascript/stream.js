@@ -52,7 +52,7 @@ class LiveCall {
         };
         this.#attempt = newAttempt();
     }
-    /** Open the stream, from where it was lost; yield what it tells. */
+    /** Open the stream, from where it was lost; yield its reports. */
     async *connection() {
         this.release();
         this.#reserve();
@@ -106,7 +106,7 @@ class LiveCall {
     }
     *#feed(text) {
         for (const event of this.#reader.feed(text)) {
-            this.#attempt = newAttempt(); // it speaks: patience begins anew
+            this.#attempt = newAttempt(); // it speaks: patience begins again
             const report = this.#hear(event);
             if (report !== null)
                 yield report;
@@ -168,11 +168,11 @@ function parse(event) {
             return data;
     }
     catch {
-        // told below
+        // handled below
     }
     throw new UnreadableError(`expected an event ${event.name} with an object`);
 }
-/** Return `before` with what is `told` in place of it. */
+/** Return `before` with the fields of `told` in its place. */
 function merged(before, told) {
     const whole = { ...before };
     for (const [name, value] of Object.entries(told)) {

@@ -36,7 +36,7 @@ export type TokensPage = DataOf<paths["/v1/tokens"]["get"]>;
 export type TokenLine = TokensPage["tokens"][number];
 export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
 export type TokenMetadata = DataOf<paths["/v1/token/{tokenAddress}/metadata"]["get"]>;
-/** The whole report of a mint as of a slot, as a stream tells it. */
+/** The whole report of a mint as of a slot, as a stream sends it. */
 export interface LiveReport {
     slot: number;
     report: Report;
