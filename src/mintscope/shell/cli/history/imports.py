@@ -1,25 +1,20 @@
-"""`mintscope history import`: candles of a provider before a token's own ones."""
+"""`mintscope history import`: candles of a file before a token's own ones."""
 
-import asyncio
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 
-from mintscope.base.clock import SystemClock
 from mintscope.base.errors import InvalidTokenAddress
-from mintscope.base.primitives import MICRO_USD, Mint, UnixS, parse_mint
-from mintscope.base.solana import SourceError
-from mintscope.base.time import DAY_S, SECOND_MS
+from mintscope.base.primitives import MICRO_USD, UnixS, parse_mint
 from mintscope.core.market.history.imports import CannotImport, ImportedCandle, expect_candle
 from mintscope.core.market.pricing import PRICE_USD_MAX
 from mintscope.core.market.timeframe import Timeframe
 from mintscope.shell.cli.config import ConfigFile
-from mintscope.shell.cli.history.command import DAYS_MAX, app, history_commands
+from mintscope.shell.cli.history.command import app, history_commands
 from mintscope.shell.cli.output import refusing, stop, visible
-from mintscope.shell.cli.stores import EXIT_NOT_DONE, with_market
+from mintscope.shell.cli.stores import with_market
 from mintscope.shell.cli.table import BadTable, rows
-from mintscope.shell.wiring.sources.history import GECKO_URL, gecko_candles
 
 __all__ = ["app"]
 
@@ -29,7 +24,7 @@ TIME_MAX: Final = 1 << 33
 VOLUME_USD_MAX: Final = 1e9
 
 CandleFile = Annotated[
-    Path | None,
+    Path,
     typer.Argument(
         help="CSV with t,open,high,low,close,volume; USD, t the start of a candle.",
         metavar="FILE.csv",
@@ -40,50 +35,30 @@ CandleFile = Annotated[
 @history_commands.command("import")
 def import_candles(
     mint: Annotated[str, typer.Argument(help="A tracked mint address.", metavar="MINT")],
-    file: CandleFile = None,
+    file: CandleFile,
     *,
     timeframe: Annotated[
         Timeframe, typer.Option(metavar="TIMEFRAME", help="Width of a candle: m1, m5, m15 or h1.")
     ],
-    provider: Annotated[
-        Literal["geckoterminal"] | None,
-        typer.Option("--from", metavar="PROVIDER", help="Instead of a file: geckoterminal."),
-    ] = None,
-    days: Annotated[
-        float,
-        typer.Option(min=0.01, max=DAYS_MAX, metavar="DAYS", help="How far back --from asks."),
-    ] = 10,
-    url: Annotated[str, typer.Option(hidden=True)] = GECKO_URL,
     config: ConfigFile = None,
 ) -> None:
-    """Put candles of a provider before the first own one of MINT.
+    """Put candles of a file before the first own one of MINT.
 
     They never replace own ones, and are marked as imported. Works while the service runs: ingest
     takes them in once MINT has a candle of its own.
     """
     with refusing("MINT", InvalidTokenAddress):
         parsed = parse_mint(mint)
-    if (file is None) == (provider is None):
-        stop("expected a FILE.csv, or --from geckoterminal")
     try:
-        candles = _fetched(parsed, timeframe, days, url) if file is None else _read(file, timeframe)
-        source = provider or (file or Path()).name
-        with_market(config, lambda market: market.imports.add(parsed, timeframe, source, candles))
+        candles = _read(file, timeframe)
+        with_market(
+            config, lambda market: market.imports.add(parsed, timeframe, file.name, candles)
+        )
     except (BadTable, CannotImport) as error:
         stop(visible(str(error)))
-    except SourceError as error:
-        stop(visible(str(error)), EXIT_NOT_DONE)
     typer.echo(
         f"{len(candles)} candles of {timeframe} wait for ingest; mintscope tokens show {mint}"
     )
-
-
-def _fetched(mint: Mint, timeframe: Timeframe, days: float, url: str) -> list[ImportedCandle]:
-    from_time = UnixS(SystemClock().now() // SECOND_MS - int(days * DAY_S))
-    candles = asyncio.run(gecko_candles(mint, timeframe, from_time, url=url))
-    for candle in candles:
-        expect_candle(candle, timeframe)
-    return candles
 
 
 def _read(path: Path, timeframe: Timeframe) -> list[ImportedCandle]:

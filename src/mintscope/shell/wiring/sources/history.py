@@ -16,7 +16,6 @@ from mintscope.core.market.quotes import oriented
 from mintscope.core.market.swap import Swap
 from mintscope.edges.ingest.past import fold_past
 from mintscope.edges.sources.history.gaps import blocks_of
-from mintscope.edges.sources.history.gecko import GECKO_URL, gecko_candles
 from mintscope.edges.sources.history.node import Allow, PacedNode
 from mintscope.edges.sources.history.reader import HistoryReader, Progress
 from mintscope.edges.sources.history.survey import cost_of, find_pools
@@ -26,11 +25,9 @@ from mintscope.shell.wiring.sources.endpoint import node_endpoint
 from mintscope.shell.wiring.stores import Market
 
 __all__ = [
-    "GECKO_URL",
     "PastReading",
     "Progress",
     "begin_of",
-    "gecko_candles",
     "left_out",
     "of_the_second_node",
     "open_past",
