@@ -59,7 +59,10 @@ COMMANDS: Final = {
     "users list": ("users", "list"),
     "tokens list": ("tokens", "list"),
 }
-HEAD: Final = f"{'engine':11} {'step':18} {'age':>5} {'wall s':>9} {'CPU s':>9} {'MB':>8}  note"
+HEAD: Final = (
+    f"{'engine':11} {'step':22} {'age':>5} {'wall s':>9} {'limit s':>8} {'CPU s':>9} {'MB':>8}"
+    "  note"
+)
 
 
 class Measured(NamedTuple):
@@ -79,8 +82,8 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final = {
-    "start ingest": Limit(READY_S),
-    "start api": Limit(READY_S),
+    "ingest, to a new block": Limit(READY_S),
+    "api, to ready": Limit(READY_S),
     "audit": Limit(PART_S, is_noted=True),
     "audit of the day": Limit(PART_S, is_noted=True),
     "statement": Limit(ANSWER_S, is_noted=True),
@@ -183,20 +186,19 @@ class Scene:
         yield "statement", self._step("statement")
         for name, words in COMMANDS.items():
             yield name, self._command(*words)
-        if "MINTSCOPE_STORE" not in self._settings:
-            with TemporaryDirectory(dir=self._settings["MINTSCOPE_DATA_DIR"]) as within:
-                yield "backup", self._command("backup", f"{within}/backup")
+        with TemporaryDirectory(dir=self._settings["MINTSCOPE_DATA_DIR"]) as within:
+            yield "backup", self._command("backup", f"{within}/backup")
 
     def _served(self, token: str) -> Iterator[tuple[str, Cost]]:
         before = self._place.asked(NEWEST)
         begun_s = time.monotonic()
         with running(self._settings, "ingest") as ingest:
             until(lambda: self._place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)
-            yield "start ingest", cost_so_far(ingest, begun_s)
+            yield "ingest, to a new block", cost_so_far(ingest, begun_s)
             begun_s = time.monotonic()
             with running(self._settings, "api") as api:
                 until(lambda: answer(self._port, "/readyz")[0] == http.client.OK, "api", STEP_S_MAX)
-                yield "start api", cost_so_far(api, begun_s)
+                yield "api, to ready", cost_so_far(api, begun_s)
                 until(lambda: answer(self._port, "/v1/tokens")[0] == http.client.OK, "list", 600)
                 yield "first list", cost_so_far(api, begun_s)
                 yield "cold report", self._report(token)
@@ -299,9 +301,12 @@ def missed(found: list[Measured]) -> list[str]:
 def line(each: Measured) -> str:
     """Return a line of the table."""
     cost = each.cost
+    limit = LIMITS.get(each.step)
+    of_all = f"{limit.most_s:g}" if limit is not None and not limit.is_noted else ""
+    of_note = f" (limit {limit.most_s:g} s)" if limit is not None and limit.is_noted else ""
     return (
-        f"{each.engine:11} {each.step:18} {each.share:5.2f} {cost.wall_s:9.2f} {cost.cpu_s:9.2f}"
-        f" {cost.peak_mb:8.0f}  {cost.note}"
+        f"{each.engine:11} {each.step:22} {each.share:5.2f} {cost.wall_s:9.2f} {of_all:>8}"
+        f" {cost.cpu_s:9.2f} {cost.peak_mb:8.0f}  {cost.note}{of_note}"
     ).rstrip()
 
 

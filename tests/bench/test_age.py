@@ -6,7 +6,7 @@ from typing import Final
 
 import apsw
 import pytest
-from bench.age.__main__ import Measured, missed
+from bench.age.__main__ import Measured, line, missed
 from bench.age.costs import Cost
 from bench.age.filling import Age
 from bench.age.places import PLACES, Traded
@@ -49,11 +49,21 @@ def at(share: float, cpu_s: float, wall_s: float = 0.0, step: str = "doctor") ->
         ([at(0.25, 1.0), at(1.0, 4.0)], 0),
         ([at(0.25, 1.0), at(1.0, 8.0)], 1),
         ([at(0.25, 0.001), at(1.0, 0.2)], 0),
-        ([at(1.0, 1.0, 4.9, "start api")], 0),
-        ([at(1.0, 1.0, 5.1, "start api")], 1),
+        ([at(1.0, 1.0, 4.9, "api, to ready")], 0),
+        ([at(1.0, 1.0, 5.1, "api, to ready")], 1),
     ],
 )
 def test_what_grows_worse_than_the_store_or_is_late_is_missed(
     found: list[Measured], count: int
 ) -> None:
     assert len(missed(found)) == count
+
+
+def test_the_table_shows_the_limits() -> None:
+    def row(step: str, note: str = "") -> str:
+        shown = line(Measured("sqlite", step, 1.0, Cost(4.2, 1.0, 100.0, note)))
+        return " ".join(shown.split())
+
+    assert row("api, to ready") == "sqlite api, to ready 1.00 4.20 5 1.00 100"
+    assert row("doctor") == "sqlite doctor 1.00 4.20 1.00 100"
+    assert row("audit", "0.1 s a part").endswith("0.1 s a part (limit 5 s)")
