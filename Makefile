@@ -66,7 +66,7 @@ release: $(VENV)/dev ## build/release: wheels, sdist, container context, SBOM an
 sbom: $(VENV)/dev ## build/sbom.json: what a service is made of, as CycloneDX
 	@$(BIN)/python -m prove.supply.sbom
 
-night: $(VENV)/prometheus ## each fault of a night under a running service, and its signs within 60 s: half an hour
+night: $(VENV)/prometheus ## each fault of a night under a running service, and its signs within 60 s: an hour
 	@$(BIN)/python -m prove.night $(ARGS)
 
 interop: $(VENV)/dev ## newest and older clients of others against a service of this checkout: a table; needs a network

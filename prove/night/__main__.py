@@ -19,7 +19,7 @@ GOAL_S: Final = 60.0
 GOAL_PLACES: Final = 2
 ALERT_S: Final = 150.0  # wait for an alert, which may need longer than the goal
 HEALED_S: Final = 90.0
-KINDS: Final = ("sqlite", "postgres")
+KINDS: Final = ("sqlite", "stream", "postgres", "quiet")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The public address of a service: TLS before it, with a certificate that may go bad."""
+"""Proxies: the public address of a service with its certificate, and one that falls silent."""
 
 import asyncio
 import ssl
@@ -17,6 +17,7 @@ from cryptography.x509.oid import NameOID
 from mintscope.base.clock import SystemClock
 
 CHUNK: Final = 65_536
+PAUSE_S: Final = 0.2
 
 
 def certificate(path: Path, days: float) -> Path:
@@ -47,16 +48,23 @@ def certificate(path: Path, days: float) -> Path:
 
 
 class Proxy:
-    """Ends TLS at *port* with one of its certificates, and passes bytes to *behind*."""
+    """Passes bytes from *port* to *behind*, and back; with *pem* it ends TLS.
 
-    def __init__(self, port: int, behind: int, pem: Path) -> None:
+    is_silent   nothing is passed on, and connections stay open
+    """
+
+    def __init__(self, port: int, behind: int, pem: Path | None = None) -> None:
         self.port = port
+        self.is_silent = False
         self._behind = behind
-        self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self.show(pem)
+        self._context: ssl.SSLContext | None = None
+        if pem is not None:
+            self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self.show(pem)
 
     def show(self, pem: Path) -> None:
         """Show the certificate of *pem* to connections from now on."""
+        assert self._context is not None
         self._context.load_cert_chain(pem)
 
     async def serve(self, ready: threading.Event, end: asyncio.Event) -> None:
@@ -69,22 +77,23 @@ class Proxy:
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", self._behind)
-            await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
+            await asyncio.gather(self._copy(reader, inner_writer), self._copy(inner_reader, writer))
         except OSError:
             writer.close()
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError, ssl.SSLError):
-        while chunk := await reader.read(CHUNK):
-            writer.write(chunk)
-            await writer.drain()
-    with suppress(OSError, RuntimeError):
-        writer.close()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, ssl.SSLError):
+            while chunk := await reader.read(CHUNK):
+                while self.is_silent:  # noqa: ASYNC110 - set by another thread
+                    await asyncio.sleep(PAUSE_S)
+                writer.write(chunk)
+                await writer.drain()
+        with suppress(OSError, RuntimeError):
+            writer.close()
 
 
 @contextmanager
-def public_address(port: int, behind: int, pem: Path) -> Iterator[Proxy]:
+def proxy_at(port: int, behind: int, pem: Path | None = None) -> Iterator[Proxy]:
     """Run the proxy on a thread of this process."""
     proxy = Proxy(port, behind, pem)
     ready = threading.Event()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import Any, Final
 import httpx
 
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+from mintscope.edges.maintenance.machine import memory_free_share
 from mintscope.shell.config.load import child_environment
-from prove.night.address import Proxy, certificate, public_address
+from prove.night.address import Proxy, certificate, proxy_at
 from prove.night.node import FaultyNode, Feed, faulty_node, price_feed
 from prove.recipe import ROOT
 
@@ -31,6 +32,8 @@ GENESIS: Final = Genesis(0)
 CHAIN: Final = ("--mints", "3", "--history-days", "0.02")
 RULES: Final = ROOT / "deploy" / "prometheus" / "alerts.yaml"
 ROOM_MIB: Final = 300  # free above the limit of the check of the disk
+MEMORY_ROOM: Final = 0.15  # free above the limit of the check of the memory
+WAL_BYTES_MAX: Final = 6 * 1024**2
 
 
 class NotReady(Exception):
@@ -41,8 +44,9 @@ class NotReady(Exception):
 class Installation:
     """The running processes, and their addresses.
 
-    kind          sqlite or postgres
-    is_tls_known  clients trust the certificate of the proxy
+    kind      sqlite; quiet: SQLite, without other faults before; postgres; stream: SQLite, and
+              blocks by gRPC
+    stream    between ingest and the gRPC server of the chain
     """
 
     kind: str
@@ -54,7 +58,9 @@ class Installation:
     serve: "subprocess.Popen[bytes]"
     prometheus_url: str
     environment: Mapping[str, str]
+    memory_share_min: float
     postgres: PostgresServer | None = None
+    stream: Proxy | None = None
     pems: Mapping[str, Path] = field(default_factory=dict)
 
     @property
@@ -153,7 +159,12 @@ def installation(kind: str) -> Iterator[Installation]:
         tls_port = free_port()
         metrics = {"ingest": free_port(), "api": free_port()}
         chain_url = f"http://127.0.0.1:{chain_port}"
-        chain_words = ("devchain", "--port", f"{chain_port}", *CHAIN)
+        chain_words = ["devchain", "--port", f"{chain_port}", *CHAIN]
+        stream = None
+        if kind == "stream":
+            stream_port = free_port()
+            chain_words += ["--grpc-port", f"{stream_port}"]
+            stream = stack.enter_context(proxy_at(free_port(), stream_port))
         stack.enter_context(_started(folder, "devchain", chain_words, child_environment({})))
         _wait(f"{chain_url}/health")
         node = stack.enter_context(faulty_node(chain_url))
@@ -164,8 +175,13 @@ def installation(kind: str) -> Iterator[Installation]:
         }
         trusted = folder / "trusted.pem"
         trusted.write_text(_certificates(pems["good"]) + _certificates(pems["ends soon"]))
-        proxy = stack.enter_context(public_address(tls_port, api_port, pems["good"]))
+        proxy = stack.enter_context(proxy_at(tls_port, api_port, pems["good"]))
         settings = _settings(folder, node.url, feed.url, api_port, tls_port, metrics)
+        memory_share_min = max(0.0, (memory_free_share() or 0.0) - MEMORY_ROOM)
+        settings["MINTSCOPE_WATCH__MEMORY_FREE_SHARE_MIN"] = f"{memory_share_min:.3f}"
+        if stream is not None:
+            settings["MINTSCOPE_CHAIN__SOURCE"] = "geyser"
+            settings["MINTSCOPE_GEYSER__URLS"] = f"http://127.0.0.1:{stream.port}"
         postgres = None
         if kind == "postgres":
             postgres = PostgresServer()
@@ -187,7 +203,9 @@ def installation(kind: str) -> Iterator[Installation]:
             serve=serve,
             prometheus_url=prometheus_url,
             environment=environment,
+            memory_share_min=memory_share_min,
             postgres=postgres,
+            stream=stream,
             pems=pems,
         )
         made_installation.wait_ready()
@@ -221,6 +239,8 @@ def _settings(  # noqa: PLR0913, PLR0917 - one argument for each part
             "MAIL__SECURITY": "none",
             "MAIL__PORT": f"{free_port()}",
             "MAIL__SENDER": "no-reply@localhost",
+            "WATCH__WAL_BYTES_MAX": f"{WAL_BYTES_MAX}",
+            "SIGNALS__WEBHOOK_LOOPBACK": "true",
             "WATCH__DISK_FREE_BYTES_MIN": f"{max(1, free - ROOM_MIB * 1024**2)}",
             "PAYMENTS__ENABLED": "true",
             "PAYMENTS__ASSET": str(GENESIS.mint),
@@ -271,7 +291,7 @@ def _prometheus(folder: Path, metrics: Mapping[str, int]) -> Iterator[str]:
 
 @contextmanager
 def _started(
-    folder: Path, name: str, words: tuple[str, ...], environment: Mapping[str, str]
+    folder: Path, name: str, words: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator["subprocess.Popen[bytes]"]:
     command = [sys.executable, "-m", "mintscope", *words]
     with _running(folder / f"{name}.log", command, environment) as process:

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from typing_extensions import override
 
 from mintscope.base.clock import SystemClock
-from mintscope.base.solana import USDC
 
 TIMEOUT_S: Final = 20.0
 BEHIND_SLOTS: Final = 400
@@ -209,15 +208,22 @@ def _put_back(data: list[str], seconds: int) -> None:
     data[0] = b64encode(raw).decode()
 
 
-def without_dollars(call: Call, ask: Ask) -> Reply:
-    """Return blocks without the transactions that name USDC, as a filtering proxy does."""
-    answer = ask(call)
-    if call["method"] == "getBlock" and answer.get("result"):
-        transactions = answer["result"].get("transactions", [])
-        answer["result"]["transactions"] = [
-            each for each in transactions if USDC not in json.dumps(each)
-        ]
-    return in_json(answer)
+def without(address: str) -> Fault:
+    """Return the fault of a node that leaves out the transactions that name *address*.
+
+    A filtering proxy does so.
+    """
+
+    def fault(call: Call, ask: Ask) -> Reply:
+        answer = ask(call)
+        if call["method"] == "getBlock" and answer.get("result"):
+            transactions = answer["result"].get("transactions", [])
+            answer["result"]["transactions"] = [
+                each for each in transactions if address not in json.dumps(each)
+            ]
+        return in_json(answer)
+
+    return fault
 
 
 def empty_wallet(wallet: str) -> Fault:

@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,10 @@ from typing import Final
 
 import httpx
 
+from mintscope.base.solana import USDC
 from mintscope.client.examples.agent_signup import Agent
+from mintscope.edges.ingest.venues import WATCHED_S_MIN
+from prove.night import breaking
 from prove.night import node as faults
 from prove.night.installation import GENESIS, ROOM_MIB, Installation
 from prove.night.signs import Naming
@@ -28,7 +32,7 @@ class Row:
     """One fault.
 
     breaks   causes the fault during the block
-    kind     of the installation: sqlite or postgres
+    kind     of the installation
     """
 
     name: str
@@ -49,6 +53,14 @@ def of_node(make: Callable[[], faults.Fault]) -> Breaking:
             installation.node.fault = None
 
     return broken
+
+
+@contextmanager
+def venue_silent(installation: Installation) -> Iterator[None]:
+    """Leave the transactions of a venue out, once ingest has observed it for long enough."""
+    time.sleep(WATCHED_S_MIN + 20)
+    with of_node(lambda: faults.without(PUMP_SWAP))(installation):
+        yield
 
 
 @contextmanager
@@ -154,6 +166,7 @@ def node_naming(log: str, doctor: str | None = None) -> Naming:
     )
 
 
+PUMP_SWAP: Final = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 NOT_GIVEN: Final = "does not give the block"
 ROWS: Final = (
     Row(
@@ -223,7 +236,7 @@ ROWS: Final = (
     ),
     Row(
         name="SOL has no rate",
-        breaks=of_node(lambda: faults.without_dollars),
+        breaks=of_node(lambda: faults.without(USDC)),
         naming=Naming(
             log="sol_rate_missing",
             alerts="MintscopeNoSolRate",
@@ -332,6 +345,52 @@ ROWS: Final = (
             alerts="MintscopeEmailsFail",
             status="mail: ",
             doctor="mail: .* cannot be used",
+        ),
+    ),
+    Row(
+        name="a venue has no trades",
+        breaks=venue_silent,
+        kind="quiet",
+        naming=Naming(
+            log='"check": "venues".*check_fails',
+            alerts="MintscopeVenueSilent",
+            status="ingest: .*no swaps any more",
+        ),
+    ),
+    Row(
+        name="a reader keeps the write-ahead log",
+        breaks=breaking.log_is_read,
+        naming=Naming(
+            log="the write-ahead log of market",
+            alerts="MintscopeWalGrows",
+            status="wal: the write-ahead log",
+        ),
+    ),
+    Row(
+        name="memory is nearly used up",
+        breaks=breaking.memory_short,
+        naming=Naming(
+            log="of the memory to be free", alerts="MintscopeMemoryShort", status="memory: "
+        ),
+    ),
+    Row(
+        name="receivers of webhooks are down",
+        breaks=breaking.receivers_down,
+        naming=Naming(
+            log="receivers of webhooks accept none",
+            alerts="MintscopeWebhooksFail",
+            status="webhooks: ",
+        ),
+    ),
+    Row(
+        name="the gRPC stream is silent",
+        breaks=breaking.stream_silent,
+        kind="stream",
+        naming=Naming(
+            log="stream_ended.*silent|silent.*stream_ended",
+            alerts="MintscopeGeyserSilent",
+            status="ingest: .*no server of geyser.urls",
+            doctor="geyser|stream",
         ),
     ),
     Row(

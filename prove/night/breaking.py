@@ -1,0 +1,109 @@
+"""Faults beside the node: memory, a reader that stays, receivers of webhooks, a silent stream."""
+
+import mmap
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import apsw
+import httpx
+
+from mintscope.base.solana import WSOL
+from mintscope.client.examples.agent_signup import Agent
+from mintscope.edges.maintenance.machine import MEMORY, memory_free_share
+from mintscope.edges.storage.folder import MARKET_FILE
+from prove.night.installation import Installation
+
+MARGIN: Final = 0.02
+RULES: Final = 6  # of which each sends one webhook; five failures in a row are reported
+SCOPES: Final = "signals:read,signals:write"
+KIB: Final = 1024
+CLOSED_PORT: Final = 65_535  # nothing listens
+
+
+@contextmanager
+def memory_short(installation: Installation) -> Iterator[None]:
+    """Take so much memory that less is free than the limit of the check."""
+    free = memory_free_share()
+    assert free is not None
+    share = free - installation.memory_share_min + MARGIN
+    taken = mmap.mmap(
+        -1,
+        int(share * _memory_bytes()),
+        flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE,
+    )
+    try:
+        yield
+    finally:
+        taken.close()
+
+
+def _memory_bytes() -> int:
+    total = next(each for each in MEMORY.read_text().splitlines() if each.startswith("MemTotal"))
+    return int(total.split()[1]) * KIB
+
+
+@contextmanager
+def log_is_read(installation: Installation) -> Iterator[None]:
+    """Keep a transaction open that reads the market: its write-ahead log cannot be shortened."""
+    path = installation.folder / "data" / MARKET_FILE
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM mint").fetchall()
+        yield
+
+
+@contextmanager
+def receivers_down(installation: Installation) -> Iterator[None]:
+    """Send a webhook of each of some alert rules to an address at which nothing listens."""
+    with httpx.Client(base_url=installation.url, timeout=20) as client:
+        client.headers["Authorization"] = f"Bearer {_api_key(installation, client)}"
+        asked = {
+            "mint": WSOL,
+            "field": "price.usd",
+            "kind": "above",
+            "level": 1e9,
+            "webhookUrl": f"http://127.0.0.1:{CLOSED_PORT}/",
+        }
+        made = []
+        for number in range(RULES):
+            rule = _data(client.post("/v1/signals", json=asked | {"name": f"night {number}"}))
+            made.append(rule["signalId"])
+            _data(client.post(f"/v1/signals/{rule['signalId']}/test"))
+        try:
+            yield
+        finally:
+            for number in made:
+                client.delete(f"/v1/signals/{number}")
+
+
+def _api_key(installation: Installation, client: httpx.Client) -> str:
+    agent = Agent(client, f"{secrets.token_hex(4)}@example.org", 5)
+    words = ["applications", "approve", str(agent.sign_up()), "--unconfirmed", "--scopes", SCOPES]
+    subprocess.run(
+        [sys.executable, "-m", "mintscope", *words],
+        env=dict(installation.environment),
+        cwd=installation.folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return str(agent.wait_for_key()["apiKey"])
+
+
+def _data(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.is_success, answer.text
+    return dict(answer.json()["data"])
+
+
+@contextmanager
+def stream_silent(installation: Installation) -> Iterator[None]:
+    """Pass on nothing between ingest and the gRPC server; connections stay open."""
+    assert installation.stream is not None
+    installation.stream.is_silent = True
+    try:
+        yield
+    finally:
+        installation.stream.is_silent = False
