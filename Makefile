@@ -37,9 +37,10 @@ quick: $(VENV)/dev ## the tests that need neither processes nor a browser, withi
 test: $(VENV)/browser ## every test, about ten minutes on two cores
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: $(VENV)/dev ## format, lint, types, layers: fastest first
+check: $(VENV)/dev ## format, lint, English, types, layers: fastest first
 	@$(BIN)/ruff format --check src tests bench prove
 	@$(BIN)/ruff check --no-cache src tests bench prove
+	@$(BIN)/python -m prove.english
 	@$(BIN)/mypy src tests bench prove & types=$$!; $(BIN)/lint-imports; layers=$$?; wait $$types && exit $$layers
 
 storm: $(VENV)/dev ## the kill -9 storms at full length

@@ -1,0 +1,139 @@
+"""The check of the English of `make check`: banned words, and clauses that stand as a noun.
+
+It reads prose: documents, pages, docstrings, comments and messages; code and names are left out.
+`english_left.json` says how many findings each folder may still have. It may only shrink.
+"""
+
+import ast
+import io
+import json
+import re
+import subprocess
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import which
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LEFT: Final = Path(__file__).with_name("english_left.json")
+SUFFIXES: Final = {".py", ".md", ".html", ".sql", ".js", ".ts", ".css", ".toml", ".yaml"}
+NOT_OURS: Final = ("_pb2", "/node_modules/", "requirements/", "tests/data/", "lightweight-charts")
+OWN: Final = ("prove/english.py", "tests/docs/test_english.py", "docs/glossary.md")
+WORDS_MIN: Final = 3  # words of a string that is prose
+COMMENTS: Final = {
+    ".sql": re.compile(r"--(.*)"),
+    ".js": re.compile(r"(?<!:)//(.*)|/\*(.*?)\*/"),
+    ".ts": re.compile(r"(?<!:)//(.*)|/\*(.*?)\*/"),
+    ".css": re.compile(r"/\*(.*?)\*/", re.DOTALL),
+    ".toml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
+    ".yaml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
+}
+CODE: Final = re.compile(r"^```.*?^```|`[^`]*`", re.DOTALL | re.MULTILINE)
+TEMPLATE: Final = re.compile(
+    r"\{[%#{].*?[%#}]\}|<(?:pre|code|script)\b.*?</(?:pre|code|script)>|<[^>]*>", re.DOTALL
+)
+SQL: Final = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|ALTER)\b")
+BANNED: Final = re.compile(
+    r"\b(?:anew|whence|nobody|whoever|somebody|none the less|that (?:is|are) none|told|tells?)\b",
+    re.IGNORECASE,
+)
+# A sentence that begins with a relative clause and is no question: "Who is signed in sees credits."
+HEADLESS: Final = re.compile(
+    r"(?:\A(?:[-*] )?|(?<=[.!?:;]\s)|(?<=\n\n)|(?<=\n- )|(?<=\n\* ))\s*"
+    r"((?:What|Who|Whom|Whose|Whatever|Whichever)\s(?:(?![.!?;:|](?:\s|\Z)|\n\n).)*)([.!?;:|]?)",
+    re.DOTALL,
+)
+
+
+class Finding(NamedTuple):
+    """A passage that is not plain: its file, from the root of the repository, line and text."""
+
+    file: str
+    line: int
+    text: str
+
+    @property
+    def folder(self) -> str:
+        """Return the folder by which findings are counted."""
+        parts = self.file.split("/")
+        return "/".join(parts[:3] if parts[0] == "src" else parts[:1])
+
+
+def files() -> list[str]:
+    """Return the files that people read, by their paths from the root; links are left out."""
+    git = [which("git") or "git", "ls-files"]
+    listed = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [
+        name
+        for name in listed.splitlines()
+        if Path(name).suffix in SUFFIXES
+        and name not in OWN
+        and not any(part in name for part in NOT_OURS)
+        and not (ROOT / name).is_symlink()
+        and (ROOT / name).exists()
+    ]
+
+
+def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
+    """Yield each passage of prose with the number of its first line; code in it is blanked."""
+    if suffix == ".py":
+        yield from _of_python(text)
+    elif suffix in COMMENTS:
+        for found in COMMENTS[suffix].finditer(text):
+            yield text.count("\n", 0, found.start()) + 1, next(filter(None, found.groups()), "")
+    else:
+        yield 1, (CODE if suffix == ".md" else TEMPLATE).sub(_blank, text)
+
+
+def _of_python(text: str) -> Iterator[tuple[int, str]]:
+    """Yield docstrings, comments, and strings of several words that are no SQL."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if len(node.value.split()) >= WORDS_MIN and not SQL.match(node.value):
+            yield node.lineno, CODE.sub(_blank, node.value)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and "noqa" not in token.string:
+            yield token.start[0], CODE.sub(_blank, token.string.lstrip("# "))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", "`", found[0])
+
+
+def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
+    """Yield what is not plain in the prose of a file."""
+    for first, passage in prose(text, suffix):
+        for found in BANNED.finditer(passage):
+            yield Finding(file, first + passage.count("\n", 0, found.start()), found[0])
+        for found in HEADLESS.finditer(passage):
+            if found[2] in {".", ":", ";"}:
+                line = first + passage.count("\n", 0, found.start(1))
+                yield Finding(file, line, " ".join(found[1].split())[:60])
+
+
+def main() -> int:
+    """Print the findings of each folder that has more than it may; return 1 if there is one."""
+    left: dict[str, int] = json.loads(LEFT.read_text())
+    found = [
+        one
+        for name in files()
+        for one in findings((ROOT / name).read_text(), Path(name).suffix, name)
+    ]
+    counts = Counter(one.folder for one in found)
+    if "--count" in sys.argv:
+        print(json.dumps(dict(sorted(counts.items())), indent=1))
+    wrong = {folder for folder, count in counts.items() if count > left.get(folder, 0)}
+    for one in found:
+        if one.folder in wrong:
+            print(f"{one.file}:{one.line}: {one.text}")
+    for folder in sorted(wrong):
+        print(f"expected at most {left.get(folder, 0)} in {folder}; there were {counts[folder]}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
