@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any, Final, get_args
 
+import numpy as np
 from starlette.types import Message
 
 from mintscope.base.errors import BadRequest
@@ -11,8 +12,12 @@ from mintscope.base.primitives import Wallet
 from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.core.accounts.proof import parse_link
 from mintscope.core.credits.challenge import ChallengeFlaw, find_text_flaw, write_text
+from mintscope.core.market.screening.evaluation import rows_where
+from mintscope.core.market.screening.fields import FIELDS
+from mintscope.core.market.screening.grammar import ConditionError, parse_condition
 from mintscope.edges.api.data.batch import BatchRequest
 from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.data.screen.wire import ScreenQuery, ScreenRequest
 from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
 from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
 from mintscope.edges.api.holdings.wire import PaymentsQuery
@@ -29,7 +34,7 @@ from prove.fuzz.target import KEY, NOW, Target
 INTEGERS: Final = 2**63
 QUERIES: Final = (
     CandlesQuery, EventsQuery, IndicatorsQuery, ListQuery, PaymentsQuery, PurchaseQuery,
-    ReportQuery, SwapsQuery,
+    ReportQuery, ScreenQuery, SwapsQuery,
 )  # fmt: skip
 
 
@@ -58,7 +63,7 @@ def json_body(text: bytes) -> None:
     """Read a body as an object, and as each shape that numbers are in."""
     with suppress(UnreadableBody):
         _expect_storable(parse_object(_request(), text))
-    for shape in (BatchRequest, *(get_args(NewSignal) or (NewSignal,))):
+    for shape in (BatchRequest, ScreenRequest, *(get_args(NewSignal) or (NewSignal,))):
         with suppress(UnreadableBody):
             parse_shape(_request(), text, shape)
 
@@ -69,6 +74,19 @@ def query(text: bytes) -> None:
         with suppress(BadRequest):
             read = read_query(_request(text), shape)
             _expect_storable([getattr(read, name) for name in read.__struct_fields__])
+
+
+def condition(text: bytes) -> None:
+    """Read a condition, and evaluate it; an error names a place in the text."""
+    written = text.decode(errors="replace")
+    try:
+        read = parse_condition(written)
+    except ConditionError as flaw:
+        place = flaw.at
+    else:
+        place = 0
+        assert rows_where(read, COLUMNS.__getitem__, len(ROWS)).shape == ROWS.shape
+    assert 0 <= place <= len(written)
 
 
 def arguments(text: bytes) -> None:
@@ -105,6 +123,12 @@ def email(text: bytes) -> None:
     assert parse_email(read) == read
 
 
+ROWS: Final = np.array([np.nan, 0.0, -1.0, 1e300, 1.0])
+COLUMNS: Final = dict.fromkeys(FIELDS, ROWS)
+CONDITIONS: Final = [
+    b"liquidity > 100_000 and rsi_h1 < 30 and price > ema200_h1",
+    b"not (confidence <= medium or -change_h1 * 2.5e-3 != (price - price_sol) / volume_d1)",
+]
 PROOF_KEY: Final = b"p" * 32
 WRITTEN: Final = write_text(PROOF_KEY, "", now=NOW, nonce=b"n" * 16)
 BODIES: Final[list[Any]] = [
@@ -132,6 +156,7 @@ SEEDS: Final = [
 TARGETS: Final = {
     "JSON body": Target(changed_json(BODIES), json_body),
     "query": Target(changed_bytes(SEEDS), query),
+    "condition": Target(changed_bytes(CONDITIONS), condition),
     "arguments of a tool": Target(changed_json(ARGUMENTS), arguments),
     "proof of a wallet": Target(changed_bytes([WRITTEN.encode(), bytes(64), b"7.x"]), proof),
     "e-mail address": Target(

@@ -27,7 +27,7 @@ PLACES = {
 # A picture, the files of clients, the health of the service; and streams, which are not one call.
 NO_CALLS = {
     "GET /v1/token/{tokenAddress}/icon.svg", "GET /v1/demo/token", "GET /v1/demo/402",
-    "GET /v1/health", "GET /healthz", "GET /readyz", "GET /v1/stream",
+    "GET /v1/health", "POST /v1/screen", "GET /healthz", "GET /readyz", "GET /v1/stream",
 }  # fmt: skip
 CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}": verbs.token(MINT),
@@ -36,6 +36,7 @@ CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}/indicators": verbs.indicators(MINT, "m1").call_at(None),
     "GET /v1/token/{tokenAddress}/swaps": verbs.swaps(MINT).call_at(None),
     "GET /v1/token/{tokenAddress}/metadata": verbs.metadata(MINT),
+    "GET /v1/screen": verbs.screen("price > 0").call_at(None),
     "GET /v1/tokens": verbs.tokens().call_at(None),
     "POST /v1/tokens/batch": verbs.batch([MINT]),
     "GET /v1/credits/bundles": verbs.BUNDLES,

@@ -15,6 +15,7 @@ from mintscope.core.market.listing.listed import ListedTokens, ListQuestion, Sor
 from mintscope.core.market.listing.store import FactPlace, FoldedTo, ListReader, MintTrades
 from mintscope.core.market.log import LogTrimmed, PricedSwap
 from mintscope.core.market.retention import Retention
+from mintscope.core.market.screening.page import ScreenQuestion
 from mintscope.core.market.store import MINUTES_S
 from mintscope.core.market.timeframe import WIDTH_S, Timeframe
 from mintscope.edges.follow.follower import look_again_soon
@@ -22,6 +23,7 @@ from mintscope.edges.follow.lister import Lister
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS, START
 from support.oracles.slow_list import Expected, Told, expected, in_order
+from support.oracles.slow_screen import values_of
 from support.scenes.listing import LIST_ENGINES, ListedMarket, listed_market
 
 A, B, C, D = MINTS
@@ -66,6 +68,22 @@ def told(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
         asked = replace(asked, after=page.next_after)
 
 
+def screened(listed: ListedTokens) -> dict[str, dict[str, Any]]:
+    """Return every number of the swaps that conditions know, of each mint."""
+    names = [*values_of("", [], 0)]
+    page = listed.screen(ScreenQuestion(None, "price", False, names, 100))  # noqa: FBT003
+    return {
+        listed.mint_in(row).mint: dict(zip(names, line, strict=True))
+        for row, line in zip(page.rows, page.values, strict=True)
+    }
+
+
+def expect_values(shown: dict[str, Any], expected: dict[str, float | None]) -> None:
+    known = {name: value for name, value in expected.items() if value is not None}
+    assert {name for name in shown if shown[name] is not None} == known.keys()
+    assert {name: shown[name] for name in known} == pytest.approx(known, rel=1e-9, abs=1e-7)
+
+
 def about(line: Expected) -> Expected:
     """Return *line* with an RSI that may differ in how its sums were rounded."""
     near: Any = pytest.approx(line.rsi, abs=1e-9)
@@ -108,6 +126,10 @@ async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Po
                 assert told(lister.newest()) == {
                     mint: about(expected(mint, swaps, time)) for mint in followed
                 }
+                shown = screened(lister.newest())
+                assert shown.keys() == followed
+                for mint in followed:
+                    expect_values(shown[mint], values_of(mint, swaps, time))
     assert any(expected(mint, swaps, time).ready for mint in followed)
     assert expected(A, swaps, time).rsi is not None
 

@@ -36,6 +36,7 @@ PATIENCE_S: Final = 60.0
 READ: Final = {"mint": WSOL}
 CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "search_tokens": {"query": "", "limit": 2},
+    "screen_tokens": {"where": "price > 0", "fields": ["price", "rsi_m1"], "limit": 2},
     "get_token": READ,
     "try_token": READ,
     "get_candles": READ | {"tf": "m1", "limit": 10},

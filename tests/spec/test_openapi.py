@@ -24,6 +24,7 @@ PATHS = {
     "/v1/token/{tokenAddress}/metadata",
     "/v1/token/{tokenAddress}/icon.svg",
     "/v1/tokens",
+    "/v1/screen",
     "/v1/demo/token",
     "/v1/demo/402",
     "/v1/credits/bundles",
@@ -97,7 +98,7 @@ async def test_each_operation_has_a_clear_name_of_its_own(document: dict[str, An
     assert verbs == {
         "add", "apply", "ask", "buy", "cap", "change", "confirm", "delete", "deposit",
         "exchange", "get", "link", "list", "make", "open", "remove", "rename", "renew",
-        "revoke", "rotate", "test", "try", "unlink", "withdraw",
+        "revoke", "rotate", "screen", "test", "try", "unlink", "withdraw",
     }  # fmt: skip
     assert {"getToken", "listTokens", "openStream", "buyCredits"} <= set(names)
 

@@ -25,6 +25,8 @@ ROUTES: Final = (
     ("GET", f"{REPORT}/swaps"),
     ("GET", f"/v1/stream?mints={TRACKED}"),
     ("POST", "/v1/tokens/batch"),
+    ("GET", "/v1/screen?where=age_s+%3E+0"),
+    ("POST", "/v1/screen"),
     ("POST", PURCHASE),
 )
 PAUSED: Final = Closure(why="paused", is_for_all=True)

@@ -21,6 +21,9 @@ import type {
   Report,
   ReportOptions,
   ReportTimeframe,
+  ScreenedToken,
+  ScreenPage,
+  ScreenQuery,
   SwapRecord,
   SwapsPage,
   Timeframe,
@@ -35,6 +38,7 @@ const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial"];
 const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
+const OF_SCREENS = ["sort", "order", "fields", "limit"];
 const OF_TOKENS = ["query", "sort", "order", "limit"];
 
 /**
@@ -122,6 +126,21 @@ export class Client extends AccountCalls {
     known(asked, OF_TOKENS);
     const call: Call<TokensPage> = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
     return this.#paged<TokensPage, TokenLine>(call, asked, (page) => page.tokens);
+  }
+
+  /** The tokens for which a condition is true: a credit for a page of up to 100. */
+  screen(where = "", asked: ScreenQuery = {}): PagedLines<ScreenPage, ScreenedToken> {
+    known(asked, OF_SCREENS);
+    const call: Call<ScreenPage> = {
+      name: "screen",
+      method: "GET",
+      path: "/v1/screen",
+      creditsMax: 1,
+      creditsOf: (page) => Math.min(page.tokens.length, 1),
+    };
+    const { fields, ...rest } = asked;
+    const query = { where: where || undefined, ...rest, fields: fields?.join(",") || undefined };
+    return this.#paged<ScreenPage, ScreenedToken>(call, query, (page) => page.tokens);
   }
 
   /** What the chain says of a mint: free. */

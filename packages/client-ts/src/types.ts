@@ -37,6 +37,12 @@ export type SwapRecord = SwapsPage["swaps"][number];
 export type TokensPage = DataOf<paths["/v1/tokens"]["get"]>;
 export type TokenLine = TokensPage["tokens"][number];
 export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
+export type ScreenPage = DataOf<paths["/v1/screen"]["get"]>;
+export type ScreenedToken = ScreenPage["tokens"][number];
+export type ScreenQuery = Omit<
+  NonNullable<paths["/v1/screen"]["get"]["parameters"]["query"]>,
+  "cursor" | "where"
+>;
 export type TokenMetadata = DataOf<paths["/v1/token/{tokenAddress}/metadata"]["get"]>;
 /** The whole report of a mint as of a slot, as a stream sends it. */
 export interface LiveReport {

@@ -23,13 +23,20 @@ from mintscope.client.calls.methods import AccountMethods, RawResponses
 from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import PagedLines
 from mintscope.client.calls.streaming import LiveCall
-from mintscope.client.calls.verbs import CandleRange, IndicatorRange, ReportOptions, TokenQuery
+from mintscope.client.calls.verbs import (
+    CandleRange,
+    IndicatorRange,
+    ReportOptions,
+    ScreenQuery,
+    TokenQuery,
+)
 from mintscope.client.results.account import PaymentsPage, WalletPayment
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope.client.results.live import LiveReport
 from mintscope.client.results.report import Report
+from mintscope.client.results.screen import ScreenedToken, ScreenPage
 from mintscope.client.results.series import (
     CandleLine,
     CandlesPage,
@@ -151,6 +158,15 @@ class Client(AccountMethods):
         asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
         """
         return PagedLines(self.send, verbs.tokens(text, **asked))
+
+    def screen(
+        self, where: str = "", **asked: Unpack[ScreenQuery]
+    ) -> PagedLines[ScreenPage, ScreenedToken]:
+        """Return the tokens for which *where* is true: a credit for a page of up to 100.
+
+        asked    `sort`, `order`, `fields` and `limit`, as `verbs.ScreenQuery` describes them
+        """
+        return PagedLines(self.send, verbs.screen(where, **asked))
 
     def metadata(self, mint: str) -> TokenMetadata:
         """Return what the chain says of *mint*: free."""

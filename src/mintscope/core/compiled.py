@@ -16,3 +16,12 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     except RuntimeError:  # a read-only installation compiles anew in every process
         compiled = njit()(function)
     return compiled
+
+
+def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile *function* as `kernel` does; other threads run while it does."""
+    try:
+        compiled: Callable[P, R] = njit(cache=True, nogil=True)(function)
+    except RuntimeError:
+        compiled = njit(nogil=True)(function)
+    return compiled

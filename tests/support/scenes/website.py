@@ -291,6 +291,7 @@ async def is_open() -> None:
 async def _lister(clock: ManualClock) -> Lister:
     """Return what keeps a list in which wrapped SOL is, without a trade."""
     reader = FakeListReader()
+    await reader.append(1, clock.now() // 1000)
     await reader.track(Mint(WSOL))
     await reader.learn(Mint(WSOL), FACTS)
     lister = Lister(reader, clock, wait=look_again_soon)

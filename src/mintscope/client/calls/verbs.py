@@ -19,6 +19,7 @@ from mintscope.client.results.credits import (
 )
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope.client.results.report import Report
+from mintscope.client.results.screen import ScreenedToken, ScreenPage
 from mintscope.client.results.series import (
     CandleLine,
     CandlesPage,
@@ -127,6 +128,45 @@ def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage,
             path="/v1/tokens",
             kind=TokensPage,
             query=_query({**fields, "cursor": cursor}),
+        )
+
+    return PagedCall(call_at, lambda page: page.tokens)
+
+
+class ScreenQuery(TypedDict, total=False):
+    """Which tokens a screen returns, and what it shows of them.
+
+    sort     the field that is sorted by, "volume_d1" by default
+    order    "asc": the least first
+    fields   that are shown: by default price, those of the condition, and that of *sort*
+    limit    how many a page holds, up to 100, the default: each page costs the same
+    """
+
+    sort: str
+    order: Literal["asc", "desc"]
+    fields: Sequence[str]
+    limit: int
+
+
+def screen(where: str = "", **asked: Unpack[ScreenQuery]) -> PagedCall[ScreenPage, ScreenedToken]:
+    """Return the pages of tokens for which *where* is true: a credit each, empty ones none.
+
+    where    a condition, as GET /v1/screen describes it: "liquidity > 100000 and rsi_h1 < 30"
+    """
+    expect_known(asked, ScreenQuery)
+    fields = {"where": where or None, **asked}
+    if "fields" in asked:
+        fields["fields"] = ",".join(asked["fields"]) or None
+
+    def call_at(cursor: str | None) -> ApiCall[ScreenPage]:
+        return ApiCall(
+            name="screen",
+            method="GET",
+            path="/v1/screen",
+            kind=ScreenPage,
+            query=_query({**fields, "cursor": cursor}),
+            credits_max=1,
+            credits_of=lambda page: 1 if page.tokens else 0,
         )
 
     return PagedCall(call_at, lambda page: page.tokens)

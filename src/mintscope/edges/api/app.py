@@ -18,6 +18,7 @@ from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
 from mintscope.edges.api.data.batch import batch_operation
+from mintscope.edges.api.data.screen.routes import screen_operations
 from mintscope.edges.api.data.series.routes import series_operations
 from mintscope.edges.api.data.trial import PATH as TRIAL_PATH
 from mintscope.edges.api.data.trial import TrialBounds, TrialRoute
@@ -146,8 +147,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     if streams is not None:
         operations.append(stream_operation(streams, v1))
     operations += _of_accounts(accounts, ledger, limits, clock, rotation_limit)
-    if lists is not None:
-        operations += token_operations(lists, limits=limits, clock=clock)
+    operations += _of_lists(lists, v1, limits, clock)
     identity = identity or Identity(origin=DEFAULT_ORIGIN)
     _advertise(adverts, operations, identity, trial)
     surfaces = Surfaces(
@@ -198,6 +198,17 @@ def _of_accounts(
         ),
         *group_operations(accounts, limits=limits, clock=clock),
         *signal_operations(accounts, limits=limits, clock=clock),
+    ]
+
+
+def _of_lists(
+    lists: ListParts | None, v1: V1, limits: AddressLimits, clock: Clock
+) -> list[Operation]:
+    if lists is None:
+        return []
+    return [
+        *screen_operations(lists.lists, v1, lists.follows_files),
+        *token_operations(lists, limits=limits, clock=clock),
     ]
 
 

@@ -1,11 +1,12 @@
 """The names under which this front sells, what was sold under them, and how it is paid for."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import UNSET
+from msgspec import NODEFAULT, UNSET
 
 from mintscope.base.primitives import Mint
 from mintscope.core.checkout.merchant import Merchant
@@ -20,7 +21,10 @@ from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
 from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
 from mintscope.edges.api.wire import AcceptedAsset, HowToPay
 
-TOKEN_KIND: Final = ResourceKind("/v1/token")  # reports, and pages of series: each costs one credit
+# Reports, pages of series and pages of screens: each costs one credit.
+TOKEN_KIND: Final = ResourceKind("/v1/token")
+SCREEN_KIND: Final = ResourceKind("/v1/screen")
+QUERY_MAX: Final = 256  # characters: a resource stands in headers
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
@@ -35,12 +39,33 @@ def report_resource(mint: Mint) -> Resource:
 
 def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
     """Return where a page of a series of *mint* is sold: its path, and what was asked for."""
-    asked = [
-        (field.encode_name, _text(value))
+    return Resource(f"/v1/token/{mint}/{kind}?{_asked(query)}".rstrip("?"))
+
+
+def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resource:
+    """Return where a page of a screen is sold: its path, and what was asked for of *shape*.
+
+    A long query is named by its digest.
+    """
+    asked = _asked(msgspec.convert(query, shape, from_attributes=True))
+    if len(asked) > QUERY_MAX:
+        asked = f"sha256={sha256(asked.encode()).hexdigest()}"
+    return Resource(f"/v1/screen?{asked}".rstrip("?"))
+
+
+def _asked(query: msgspec.Struct) -> str:
+    """Return what *query* says other than by default."""
+    defaults = {
+        field.name: field.default if field.default_factory is NODEFAULT else field.default_factory()
         for field in msgspec.structs.fields(query)
-        if (value := getattr(query, field.name)) != field.default
-    ]
-    return Resource(f"/v1/token/{mint}/{kind}?{urlencode(asked)}".rstrip("?"))
+    }
+    return urlencode(
+        [
+            (field.encode_name, _text(value))
+            for field in msgspec.structs.fields(query)
+            if (value := getattr(query, field.name)) != defaults[field.name]
+        ]
+    )
 
 
 def _text(value: object) -> str:
@@ -67,14 +92,16 @@ def bundle_offers() -> Iterator[SoldItem]:
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
     """Return what is sold of tokens: each costs what a credit costs.
 
-    By their names the reports of *mints*, and their newest pages.  The last stands for all others:
-    pages that were asked for by a range, a cursor or a limit, and mints that are tracked no more.
+    By their names the reports of *mints*, and their newest pages.  The last two stand for all
+    others: pages that were asked for by a range, a cursor or a limit, mints that are tracked no
+    more, and screens.
     """
     for mint in mints:
         yield SoldItem(report_resource(mint), 1)
         for page in NEWEST_PAGES:
             yield SoldItem(Resource(f"/v1/token/{mint}{page}"), 1)
     yield SoldItem(TOKEN_KIND, 1)
+    yield SoldItem(SCREEN_KIND, 1)
 
 
 def how_to_pay(

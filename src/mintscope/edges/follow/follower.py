@@ -168,6 +168,10 @@ class Follower:
             return None
         return 0 if self._follows_files else max(0, self._clock.now() - self._market.time * 1000)
 
+    def follows_files(self) -> bool:
+        """Say whether the market's clock is that of files that are replayed."""
+        return self._follows_files
+
     def pace(self) -> Pace | None:
         """Return how fast the chain makes slots, from those applied; None before there are some."""
         return self._meter.pace

@@ -14,7 +14,7 @@ VALUES_MAX: Final = 100
 CREDITS_MAX: Final = 1_000_000
 USD_MAX: Final = Decimal(1_000_000)
 OWN: Final = ("max_credits", "max_usd", "idempotency_key")
-FIELDS: Final = "fields"  # the choice of fields is for the result, not for the API
+FIELDS: Final = "fields"  # where the API has no such choice, it is for the result
 
 
 class BadArguments(Exception):
@@ -53,7 +53,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
         raise BadArguments(f"expected the arguments {', '.join(known)}; was {unknown[:50]!r}")
     path, query = tool.path, []
     for name, value in given.items():
-        if name in OWN or name == FIELDS:
+        if name in OWN or (name == FIELDS and _chooses(tool)):
             continue
         field = tool.arguments.get(name, name)
         segment, text = "{" + field + "}", _text(name, value)
@@ -69,12 +69,17 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
         raise BadArguments("max_usd: expected the most that you want to pay, in USD; it is missing")
     return Arguments(
         target=f"{path}?{urlencode(query)}" if query else path,
-        fields=_fields(tool, given.get(FIELDS)),
+        fields=_fields(tool, given.get(FIELDS)) if _chooses(tool) else (),
         bundle=dict(query).get("bundle") if tool.cost is ToolCost.BUNDLE else None,
         max_credits=_credits(given.get("max_credits")),
         max_usd=max_usd,
         idempotency_key=_key(given.get("idempotency_key")),
     )
+
+
+def _chooses(tool: Tool) -> bool:
+    """Say whether the fields of the rows are chosen here, and not by the API."""
+    return tool.page is None or bool(tool.page.fields)
 
 
 def _text(name: str, value: Any) -> str:

@@ -97,6 +97,20 @@ TOOLS: Final = (
         page=LISTED,
     ),
     Tool(
+        "screen_tokens",
+        "Find tokens by their numbers",
+        "GET",
+        "/v1/screen",
+        ToolCost.CREDIT,
+        "All tracked Solana tokens for which a condition is true, in one call. Examples of where:"
+        " 'liquidity > 100000 and rsi_h1 < 30'; 'price > ema200_h1 and ema9_h1 > ema21_h1 and"
+        " change_h1 > 0.05'; 'age_s < 3600 and volume_h1 > 50000 and not confidence = low'."
+        " data.matches counts all pages; data.slot is final, some seconds behind the newest. Tokens"
+        f" choose their names: compare mints. {ROWS} data.nextCursor as cursor gives the next page."
+        f" {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        page=Page("tokens"),
+    ),
+    Tool(
         "get_token",
         "Price and indicators of a token",
         "GET",

@@ -15,6 +15,7 @@ from mintscope.base.time import DAY_S
 from mintscope.core.dex import base58
 from mintscope.core.market.engine.engine import Engine
 from mintscope.core.market.engine.fold import MintFold
+from mintscope.core.market.listing.columns import load_list_kernels
 from mintscope.core.market.log import PricedSwap
 
 log = structlog.get_logger()
@@ -40,6 +41,7 @@ def main() -> None:
     """Compile everything."""
     with telling_what_is_compiled():
         load_ingest_kernels()
+        load_list_kernels()
         Engine(1)
 
 

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mintscope.core.compiled import kernel
+from mintscope.core.compiled import bulk_kernel, kernel
 from mintscope.core.market.engine.prefetch import prefetch
 
 Floats = NDArray[np.float64]
@@ -84,7 +84,8 @@ ACC: Final = EMA + len(SERVICE.ema)
 
 # What a read writes: the EMAs, RSI, MACD (3), Fibonacci (11) of each timeframe, the
 # shares of the windows, the candle counts, the first bucket, the price in USD and SOL.
-READ: Final = len(SERVICE.ema) + 15
+AVERAGES: Final = len(SERVICE.ema) + 4
+READ: Final = AVERAGES + 11
 SHARES: Final = len(WIDTHS) * READ
 COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
@@ -407,7 +408,7 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
         frame, at = row["frames"][k], k * READ
         closed = frame["count"] - 1
         read_averages(row["accs"][k], closed, frame["close"], SERVICE, out[at:])
-        read_swing(frame, out[at + READ - 11 :])
+        read_swing(frame, out[at + AVERAGES :])
         out[COUNTS + k] = frame["count"]
     for w in range(len(GRAINS)):
         buy, sell = sums(row["windows"][w], row["parts"][w], now // GRAINS[w])
@@ -452,3 +453,26 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
         frame["close"] = candles.closes[j]
         read_averages(acc, closed + j, candles.closes[j], periods, out[j])
         read_swing(frame, out[j, len(periods.ema) + 4 :])
+
+
+@bulk_kernel
+def close_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> None:
+    """Let the open candles of timeframe *k* of rows *at* close; *counts* holds them already."""
+    for j in range(len(at)):
+        i = at[j]
+        if counts[i, k] > 0:
+            close_candle(accs[i, k], counts[i, k] - 1, closes[i], SERVICE)
+
+
+@bulk_kernel
+def read_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, out: Floats) -> None:
+    """Write the averages of rows *at* as `read_averages` does: out[timeframe * AVERAGES + z, i]."""
+    read = np.zeros(AVERAGES)
+    for j in range(len(at)):
+        i = at[j]
+        for k in range(len(WIDTHS)):
+            read[:] = nan
+            if counts[i, k] > 0:
+                read_averages(accs[i, k], counts[i, k] - 1, closes[i], SERVICE, read)
+            for z in range(AVERAGES):
+                out[k * AVERAGES + z, i] = read[z]

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from mintscope.base.primitives import UnixS
 from mintscope.base.time import MINUTE_S
-from mintscope.core.market.listing.momentum import close_candles
+from mintscope.core.market.listing.averages import AverageColumns
 from mintscope.core.market.listing.spans import D1, H1, M5, SPANS
 from mintscope.core.market.listing.store import SlotTrades
-from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S
 
 Rows = NDArray[np.int32]
 
@@ -29,8 +29,9 @@ Rows = NDArray[np.int32]
 # first        the first price, first_at: start of its minute, Unix seconds
 # buckets      start of the newest candle of each timeframe; `counts`: how many there are
 # open_...     of the open part of D1, as part_close; minute_... of the open minute
-# gain, loss   Wilder's means of the closed candles of h1, `last`: the price of the last one
 # h1_...       of H1: volume, and how much of it was bought
+# depth        micro-USD in the pools that agree on the price, which was set first at `set_since`,
+#              last at `set_at`; `is_agreed`: they weigh more than the others
 ROW: Final = np.dtype(
     [
         ("is_listed", "?"),
@@ -54,9 +55,10 @@ ROW: Final = np.dtype(
         ("minute_bought", "i8"),
         ("h1_volume", "i8"),
         ("h1_bought", "i8"),
-        ("gain", "f8"),
-        ("loss", "f8"),
-        ("last", "f8"),
+        ("depth", "f8"),
+        ("set_at", "f8"),
+        ("set_since", "f8"),
+        ("is_agreed", "?"),
     ],
     align=True,  # else each read of a column takes twice as long
 )
@@ -78,6 +80,7 @@ class ListColumns:
 
     def __init__(self, now: UnixS) -> None:
         self.rows = _spare(ROWS_MIN)
+        self.averages = AverageColumns(ROWS_MIN)
         self._minutes: dict[int, list[PartChunk]] = {}
         self._parts: dict[int, list[PartChunk]] = {}
         self._now = now
@@ -93,15 +96,18 @@ class ListColumns:
             grown = _spare(max(count, 2 * len(self.rows)))
             grown[: len(self.rows)] = self.rows
             self.rows = grown
+            self.averages.make_room(len(grown))
 
     def start_row(self, row: int) -> None:
         """Make *row* that of a mint that was never traded."""
         empty = np.zeros((), ROW)
         for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
             empty[name] = np.nan
-        empty["first"] = empty["first_at"] = np.nan
+        for name in ("first", "first_at", "depth", "set_at", "set_since"):
+            empty[name] = np.nan
         empty["buckets"] = -1
         self.rows[row] = empty
+        self.averages.start_row(row)
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
         """Add what rows that were just started traded in minute *number* of H1."""
@@ -156,6 +162,7 @@ class ListColumns:
         rows["first"][at[is_first]] = first[is_first]
         rows["first_at"][at[is_first]] = self._now - self._now % MINUTE_S
         self._count_candles(at[is_priced])
+        self.averages.note(at[is_priced])
         for name in ("usd", "part_close", "minute_close"):
             rows[name][at[is_priced]] = usd[is_priced]
         rows["sol"][at[is_priced]] = sol[is_priced]
@@ -176,8 +183,7 @@ class ListColumns:
         for k, timeframe in enumerate(TIMEFRAMES):
             bucket = self._now - self._now % WIDTH_S[timeframe]
             is_next = rows["buckets"][at, k] != bucket
-            if timeframe is Timeframe.H1:
-                close_candles(rows, at[is_next])
+            self.averages.close(rows, at[is_next], k)
             rows["counts"][at, k] += is_next
             rows["buckets"][at, k] = bucket
 
@@ -236,11 +242,15 @@ class ListColumns:
 
     def kept_bytes(self) -> int:
         """Return how much memory all of it takes."""
-        return int(self.rows.nbytes) + sum(
-            array.nbytes
-            for _, _, chunk in self.closed_chunks()
-            for array in chunk
-            if array is not None
+        return (
+            int(self.rows.nbytes)
+            + self.averages.nbytes
+            + sum(
+                array.nbytes
+                for _, _, chunk in self.closed_chunks()
+                for array in chunk
+                if array is not None
+            )
         )
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
@@ -282,3 +292,10 @@ def _together(chunks: list[PartChunk]) -> PartChunk:
         for column in zip(*chunks, strict=True)
     ]
     return PartChunk(*columns)
+
+
+def load_list_kernels() -> None:
+    """Have the kernels of a list at hand: the first one must not wait for them."""
+    columns = ListColumns(UnixS(0))
+    columns.averages.close(columns.rows, np.zeros(0, np.int32), 0)
+    columns.averages.shown(columns.rows)

@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 
 from mintscope.base.primitives import Mint, UnixS
 from mintscope.core.market.basis.price_basis import basis_of
+from mintscope.core.market.listing.averages import PLACES
 from mintscope.core.market.listing.days import Closes, DayCloses
-from mintscope.core.market.listing.momentum import rsi_of
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, cleaned, hides
 from mintscope.core.market.listing.order import RowOrder, are_in, order_of, shares_of
+from mintscope.core.market.listing.screened import ScreenColumns, dollars
 from mintscope.core.market.listing.store import FoldedTo
 from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount
 from mintscope.core.market.readiness import CANDLES_FOR_ALL
 from mintscope.core.market.report import Price
+from mintscope.core.market.screening.page import FoundRows, ScreenQuestion, ScreenTable, find_rows
 from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe
 
 Floats = NDArray[np.float64]
@@ -161,7 +163,8 @@ def key_of(mint: Mint) -> int:
 class ListedTokens:
     """One state of a list.
 
-    folded   it is as of this slot
+    folded    it is as of this slot
+    columns   the numbers of each row, for conditions
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each index
@@ -170,6 +173,7 @@ class ListedTokens:
         mints: Sequence[ListedMint | None],
         rows: Any,
         *,
+        averages: Floats,
         standings: Sequence[bytes | None],
         names: NameIndex,
         addresses: AddressIndex,
@@ -178,6 +182,7 @@ class ListedTokens:
     ) -> None:
         """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards.
 
+        averages    of each row, as `AverageColumns.shown` gives them
         standings   of each row the pools of its mint, packed
         folds   of each row what its name and its symbol look like, as numbers; 0: it has none
         """
@@ -200,13 +205,15 @@ class ListedTokens:
         self._volume: NDArray[np.int64] = rows["volume"].copy()
         self._swaps: NDArray[np.int64] = rows["swaps"].copy()
         self._caps: Floats = rows["usd"] * rows["supply"]
-        self._rsi: Floats = rsi_of(rows)
+        self._rsi: Floats = averages[PLACES["rsi_h1"]]
         self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
         self._is_ready: NDArray[np.bool_] = rows["counts"] >= CANDLES_FOR_ALL
         self._since: Floats = rows["since"].copy()
         listed = np.flatnonzero(rows["is_listed"])
         self._by_key: Rows = listed[np.argsort(self._keys[listed])]
         self._values = self._sortable()
+        self.columns = ScreenColumns(rows, self._shared(), averages, folded.time)
+        self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
         self._orders: dict[Sort, RowOrder] = {}
         for sort in SORTED_AHEAD:
             self._order(sort)
@@ -224,6 +231,16 @@ class ListedTokens:
         is_last = len(rows) <= asked.limit
         place = None if is_last else self._place(int(shown[-1]), asked.sort)
         return ListedPage(list(self._lines(shown)), place, shown.tolist())
+
+    def screen(self, asked: ScreenQuestion) -> FoundRows:
+        """Return the page of tokens that *asked* describes: some milliseconds, in any thread."""
+        return find_rows(self._table, asked)
+
+    def mint_in(self, row: int) -> ListedMint:
+        """Return the mint of *row*, one that `screen` or `page` has found."""
+        listed = self._mints[row]
+        assert listed is not None
+        return listed
 
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
         """Return how the prices of *rows* of a page of this list went within D1, oldest first."""
@@ -270,6 +287,22 @@ class ListedTokens:
             Sort.MARKET_CAP: self._caps,
             Sort.RSI_H1: self._rsi,
             Sort.PRESSURE_H1: self._pressure,
+        }
+
+    def _shared(self) -> dict[str, Floats]:
+        """Return the columns that conditions share with the list."""
+        now = np.nan if self.folded.time is None else self.folded.time
+        return {
+            "price": self._usd,
+            "price_sol": self._sol,
+            "change_m5": self._changes[:, 0],
+            "change_h1": self._changes[:, 1],
+            "change_d1": self._changes[:, 2],
+            "volume_d1": dollars(self._volume),
+            "swaps_d1": self._swaps.astype(np.float64),
+            "pressure_h1": self._pressure,
+            "market_cap": self._caps,
+            "age_s": np.maximum(0.0, now - self._since),
         }
 
     def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:

@@ -13,14 +13,15 @@ from typing import Final, TypeAlias
 import msgspec
 import numpy as np
 
+from mintscope.core.market.engine.kernels import ACC
 from mintscope.core.market.listing.columns import ROW, PartChunk
 from mintscope.core.market.listing.spans import SPANS
 from mintscope.core.market.listing.store import FactPlace, FoldedTo
 from mintscope.core.market.listing.token_list import KeptRows, TokenList
 
-VERSION: Final = 1
+VERSION: Final = 2
 # The format: a snapshot of another one is not read, and the mints are loaded one by one.
-FORM: Final = blake2b(repr((VERSION, ROW.descr, SPANS)).encode(), digest_size=8).hexdigest()
+FORM: Final = blake2b(repr((VERSION, ROW.descr, ACC, SPANS)).encode(), digest_size=8).hexdigest()
 ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
 TEXTS_A_PART: Final = 20_000
 PIECE_BYTES: Final = 1 << 20  # before it is compressed

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 
 from mintscope.base.primitives import MINT_LENGTH_MAX, Mint, UnixS
+from mintscope.core.market.basis.price_basis import basis_of
 from mintscope.core.market.engine.fold import read_state
 from mintscope.core.market.listing.columns import ROW, ROWS_MIN, ListColumns, PartChunk
 from mintscope.core.market.listing.days import DayCloses
 from mintscope.core.market.listing.listed import ListedMint, ListedTokens, key_of
 from mintscope.core.market.listing.look_alikes import folded
-from mintscope.core.market.listing.momentum import load_means
 from mintscope.core.market.listing.names import AddressIndex, NameIndex, search_line
 from mintscope.core.market.listing.spans import D1, H1
 from mintscope.core.market.listing.store import (
@@ -36,6 +36,7 @@ class KeptRows(msgspec.Struct, frozen=True, array_like=True):
     """Some rows of a snapshot: numbers as bytes, as they are in memory."""
 
     numbers: bytes
+    averages: bytes
     folds: bytes
     mints: list[ListedMint | None]
     standings: list[bytes | None]
@@ -54,6 +55,7 @@ class TokenList:
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
         self._standings: list[bytes | None] = []  # the pools of each, packed
+        self._restood: set[int] = set()  # rows whose pools have changed since the last `listed`
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
         self._folds = np.zeros((ROWS_MIN, 2), np.int32)  # what name and symbol look like
@@ -108,6 +110,7 @@ class TokenList:
             for row, trade in zip(numbers.tolist(), slot.trades, strict=True):
                 if row >= 0 and trade.standing is not None:
                     self._standings[row] = trade.standing
+                    self._restood.add(row)
             self._columns.apply(slot, numbers)
             self.folded = slot.folded
 
@@ -127,11 +130,13 @@ class TokenList:
         if self._addresses is None:
             self._addresses = AddressIndex(self._address_bytes[: len(mints)].copy())
         rows = columns.rows[: len(mints)]
+        self._stand(rows)
         before, now = rows["before"][:, 2].copy(), rows["usd"].copy()
         return ListedTokens(
             self.folded,
             mints,
             rows,
+            averages=columns.averages.shown(rows),
             standings=list(self._standings),
             names=self._names,
             addresses=self._addresses,
@@ -162,8 +167,10 @@ class TokenList:
 
     def kept_rows(self, first: int, last: int) -> KeptRows:
         """Return the rows from number *first* until before *last*."""
+        self._stand(self._columns.rows)
         return KeptRows(
             self._columns.rows[first:last].tobytes(),
+            self._columns.averages.kept(first, last),
             self._folds[first:last].tobytes(),
             self._mints[first:last],
             self._standings[first:last],
@@ -187,6 +194,7 @@ class TokenList:
         last = first + len(kept.mints)
         self._make_room(last)
         self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
+        self._columns.averages.restore(first, kept.averages)
         self._folds[first:last] = np.frombuffer(kept.folds, np.int32).reshape(-1, 2)
         self._mints += kept.mints
         self._standings += kept.standings
@@ -218,17 +226,32 @@ class TokenList:
         kept["before"] = [np.nan if price is None else price for price in one.before]
         kept["first"] = np.nan if one.first_usd is None else one.first_usd
         if one.state is not None:
-            first = _load(kept, read_state(one.state)[0])
+            state = read_state(one.state)[0]
+            first = _load(kept, state)
+            self._columns.averages.load(row, state["frames"]["acc"])
             since = first if since is None else since
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
         if since is not None:
             kept["since"] = since
         self._standings[row] = one.standing
+        self._restood.add(row)
         self._address_bytes[row] = 0
         self._address_bytes[row, : len(one.mint)] = np.frombuffer(one.mint.encode(), np.uint8)
         self._addresses = None
         self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
         return row
+
+    def _stand(self, rows: Any) -> None:
+        """Put what the prices rest on into *rows* whose pools have changed."""
+        for row in self._restood:
+            basis = basis_of(self._standings[row])
+            if basis is not None:
+                kept = rows[row]
+                kept["depth"] = np.nan if basis.depth is None else basis.depth
+                kept["set_at"] = basis.at
+                kept["set_since"] = basis.since
+                kept["is_agreed"] = basis.is_agreed
+        self._restood.clear()
 
     def _take_row(self) -> int:
         if self._gone and self._gone[0][0] + D1.parts < self._columns.part:
@@ -270,7 +293,6 @@ def _load(kept: Any, state: Any) -> UnixS | None:
     """Put candle counts and the newest price of *state* into *kept*; return its first minute."""
     frames = state["frames"]
     kept["counts"], kept["buckets"] = frames["count"], frames["open_bucket"]
-    load_means(kept, frames)
     if not frames["count"][M1]:
         return None
     kept["first_at"] = state["first"]

@@ -85,9 +85,10 @@ AREAS: Final = (
     ("/v1/signals", "signals"),
     ("/v1/credits", "trade"),
     ("/v1/token", "trade"),
+    ("/v1/screen", "trade"),
     ("/v1/stream", "trade"),
 )
-READ_BY_POST: Final = frozenset({"/v1/tokens/batch"})
+READ_BY_POST: Final = frozenset({"/v1/tokens/batch", "/v1/screen"})
 
 
 @dataclass(frozen=True, slots=True)

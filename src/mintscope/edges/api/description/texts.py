@@ -70,6 +70,14 @@ SWAPS: Final = (
     " for a page without swaps; errors cost nothing. nextCursor leads to older ones, as long as"
     " they are kept."
 )
+SCREEN: Final = (
+    "Returns the tracked Solana tokens for which a condition is true, up to 100 a page: price,"
+    " changes, volumes, liquidity, market cap, age and confidence, and EMA 9, 21, 50, 200, RSI 14"
+    " and MACD (12, 26, 9) from candles of 1, 5, 15 and 60 minutes, each as the report has it, as"
+    " of the newest final slot. Costs one credit or one payment a page, and nothing for a page"
+    " without tokens; errors cost nothing, and say at which character the condition is wrong."
+    " nextCursor leads to the next page."
+)
 SERIES: Final[Mapping[str, str]] = {
     "candles": CANDLES,
     "indicators": INDICATORS,

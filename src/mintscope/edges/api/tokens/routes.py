@@ -1,7 +1,7 @@
 """GET /v1/tokens, and what is known of one token without a price."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -73,16 +73,18 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListParts:
-    """What is free.
+    """What is served of the list.
 
     lists    who keeps the list of tokens
     limit    how often an address may ask for any of it
     origin   this service as its clients reach it
+    follows_files   whether the market's clock is that of files that are replayed
     """
 
     lists: TokenLists
     limit: Limit = LISTS
     origin: str = "http://127.0.0.1:8402"
+    follows_files: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ QUERIES: Final[Mapping[str, Mapping[str, str]]] = {
     "get-token-indicators": {"tf": "m5", "names": "rsi,macd"},
     "get-token-swaps": {"limit": "50"},
     "get-tokens": {"sort": "volume", "limit": "10"},
+    "get-screen": {"where": "price > 0", "limit": "10"},
 }
 # By the clients: what is done with `client`, in Python and in TypeScript.
 CLIENTS: Final[Mapping[str, tuple[str, str]]] = {
@@ -89,6 +90,16 @@ for token in page.tokens:
 const page = await client.tokens({{ sort: "volume", limit: 10 }}).first();
 for (const token of page.tokens) console.log(token.symbol, token.mint, token.volumeUsdD1);""",
     ),
+    "get-screen": (
+        """\
+page = client.screen("price > 0", fields=["price", "rsi_h1"], limit=10).first()
+for token in page.tokens:
+    print(token.symbol, token.mint, token.values)""",
+        """\
+const asked = {{ fields: ["price", "rsi_h1"], limit: 10 }};
+const page = await client.screen("price > 0", asked).first();
+for (const token of page.tokens) console.log(token.symbol, token.mint, token.values);""",
+    ),
     "get-token-metadata": (
         """\
 facts = client.metadata("{mint}")
@@ -121,6 +132,7 @@ for (const entry of entries) console.log(entry.at, entry.kind, entry.credits);""
 # The tool and its arguments.
 TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "get-tokens": ("search_tokens", {"sort": "volume", "limit": 10}),
+    "get-screen": ("screen_tokens", {"where": "liquidity > 100000 and rsi_h1 < 30"}),
     "get-token": ("get_token", {"mint": WSOL}),
     "get-token-candles": ("get_candles", {"mint": WSOL, "tf": "m5", "limit": 100}),
     "get-token-indicators": ("get_indicators", {"mint": WSOL, "tf": "m5", "names": ["rsi"]}),

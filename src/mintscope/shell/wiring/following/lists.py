@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from mintscope.base.clock import Clock
 from mintscope.base.limits import Limit
+from mintscope.core.market.listing.columns import load_list_kernels
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.tokens.routes import LISTS, ListParts
 from mintscope.edges.follow.follower import Follower
@@ -12,6 +13,7 @@ from mintscope.edges.follow.list_keeper import ListKeeper
 from mintscope.edges.follow.lister import Lister, NextFold
 from mintscope.edges.storage.market import Market
 from mintscope.shell.config.lists import ListsConfig
+from mintscope.shell.wiring.kernels import telling_what_is_compiled
 from mintscope.shell.wiring.maintenance import running
 
 
@@ -24,6 +26,8 @@ async def listing(
     The first check fails until the list is loaded: this process should get no requests before.
     The second fails if the list is no longer updated.
     """
+    with telling_what_is_compiled():
+        load_list_kernels()
     wait = NextFold(follower.folded, follower.finality, clock, refresh_s=config.refresh_s)
     keeper = ListKeeper(market.list_snapshots, clock)
     lister = Lister(market.lists, clock, wait=wait, keeper=keeper)
@@ -33,4 +37,4 @@ async def listing(
             Check("lists", lister.expect_loaded),
             Check("list_age", lister.expect_current, is_vital=False),
         ]
-        yield ListParts(lister, limit, origin), checks
+        yield ListParts(lister, limit, origin, follower.follows_files), checks

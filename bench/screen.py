@@ -1,0 +1,205 @@
+"""Conditions over 100,000 tokens: the time of a page, stalls of the loop, and memory.
+
+A page is what a request costs beside its charge: reading the condition, finding the rows, and
+writing 100 of them as JSON, in a thread, as the api process does.  The watch on the loop is that of
+`bench.lists`.  The conditions are made from a fixed seed: one to five comparisons of fields with
+quantiles of their values or with one another.
+
+The peer is polars, given the same columns and conditions in its own words, and the same order.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from operator import truediv
+from pathlib import Path
+from random import Random
+from statistics import median, quantiles
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import polars as pl
+from typing_extensions import override
+
+from bench.figure import Figure, tell
+from bench.lists import MINTS, NOW, ManyMints, Watch
+from mintscope.base.clock import SystemClock
+from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.market.engine.fold import MintFold
+from mintscope.core.market.listing.columns import load_list_kernels
+from mintscope.core.market.listing.listed import ListedTokens
+from mintscope.core.market.listing.store import MintAsFolded
+from mintscope.core.market.log import PricedSwap
+from mintscope.core.market.screening.fields import FIELDS
+from mintscope.edges.api.data.screen.routes import made_page, read_screen
+from mintscope.edges.api.data.screen.wire import ScreenQuery
+from mintscope.edges.follow.lister import Lister
+from mintscope.edges.maintenance.memory import freeze_startup_objects
+
+PAGE_BYTES: Final = 4096
+STATES: Final = 64
+CANDLES: Final = 250
+CONDITIONS: Final = 500
+PEER_CONDITIONS: Final = 50
+LIMIT: Final = 100
+PARTS: Final = (0.01, 0.2, 0.8, 0.99)
+WHO: Final = "mintscope"
+PEER: Final = "polars"
+NUMBERS: Final = [name for name, field in FIELDS.items() if not field.is_level]
+
+
+class Asked(NamedTuple):
+    """A condition in our words and in those of the peer, and what is sorted by."""
+
+    query: ScreenQuery
+    expression: pl.Expr
+
+
+class ManyHistories(ManyMints):
+    """ManyMints with histories of their own, as long as the slowest average needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made = Random(3)
+        self._states = [self._history() for _ in range(STATES)]
+
+    def _history(self) -> bytes:
+        fold, usd = MintFold(), self._made.uniform(0.001, 100.0)
+        for n in range(CANDLES):
+            usd *= self._made.uniform(0.97, 1.03)
+            time_s = UnixS(NOW - 3_600 * (CANDLES - n))
+            swap = PricedSwap(
+                Mint(""), 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=usd, price_sol=0.01
+            )
+            fold.apply(time_s, swap)
+        return fold.state()
+
+    @override
+    def _line(self, mint: Mint) -> MintAsFolded:
+        line = super()._line(mint)
+        return msgspec.structs.replace(line, state=self._made.choice(self._states))
+
+
+def conditions(listed: ListedTokens) -> list[Asked]:
+    """Return made conditions: their numbers are quantiles, so that some rows are found."""
+    random = Random(11)
+    marks = {name: _quantiles(listed, name) for name in NUMBERS}
+    found = []
+    for _ in range(CONDITIONS):
+        texts, expressions = [], []
+        for _ in range(random.randint(1, 5)):
+            name, mark = random.choice(NUMBERS), random.choice("<>")
+            other: Any = random.choice(NUMBERS)
+            left = pl.col(name)
+            if random.random() < 0.7:
+                value = random.choice(marks[name])
+                texts.append(f"{name} {mark} {value!r}")
+                right = pl.lit(value)
+            else:
+                texts.append(f"{name} {mark} 2.5 * {other}")
+                right = 2.5 * pl.col(other)
+            expressions.append(left < right if mark == "<" else left > right)
+        word = random.choice(("and", "or"))
+        joined = expressions[0]
+        for each in expressions[1:]:
+            joined = joined & each if word == "and" else joined | each
+        query = ScreenQuery(where=f" {word} ".join(texts), sort=random.choice(NUMBERS))
+        found.append(Asked(query, joined))
+    return found
+
+
+def _quantiles(listed: ListedTokens, name: str) -> Sequence[float]:
+    values = listed.columns.column(name)
+    known = values[~np.isnan(values)]
+    return np.quantile(known, PARTS).tolist() if len(known) else [0.0]
+
+
+def peer_page(frame: pl.DataFrame, asked: Asked) -> str:
+    names = ["price", asked.query.sort]
+    page = (
+        frame.lazy()
+        .filter(asked.expression)
+        .sort(asked.query.sort, descending=True, nulls_last=True)
+        .head(LIMIT)
+        .select(list(dict.fromkeys(names)))
+        .collect()
+    )
+    return page.write_json()
+
+
+async def measure() -> list[Figure]:
+    """Load the list, and ask under a watch on the loop."""
+    market, watch = ManyHistories(), Watch()
+    load_list_kernels()
+    freeze_startup_objects()
+
+    async def never() -> None:
+        raise AssertionError("the bench refreshes it")
+
+    lister = Lister(market, SystemClock(), wait=never)
+    before_bytes = rss_bytes()
+    await lister.refresh()
+    for _ in range(3):
+        market.slot += 1
+        await lister.refresh()
+    listed = lister.newest()
+    asked = conditions(listed)
+    for name in NUMBERS:
+        listed.columns.column(name)
+    kept_bytes = rss_bytes() - before_bytes
+    watching = asyncio.ensure_future(watch.run())
+    await asyncio.sleep(0.1)
+    watch.longest_ms()
+    ours_ms, found = [], 0
+    for each in asked:
+        work = partial(_timed, partial(_page, listed, each))
+        taken_ms, count = await asyncio.to_thread(work)
+        ours_ms.append(taken_ms)
+        found += count
+    stall_ms = watch.longest_ms()
+    watching.cancel()
+    assert found > CONDITIONS * 10
+    frame = pl.DataFrame(
+        {name: pl.Series(listed.columns.column(name)).fill_nan(None) for name in NUMBERS}
+    )
+    peer_ms = [_timed(partial(peer_page, frame, each))[0] for each in asked[:PEER_CONDITIONS]]
+    ratio = median(map(truediv, peer_ms, ours_ms[:PEER_CONDITIONS]))
+    return [
+        _figure("a page of a condition over 100,000 tokens", median(ours_ms), "ms", "20"),
+        Figure(
+            what="a page of a condition over 100,000 tokens",
+            who=PEER, value=median(peer_ms), unit="ms", ratio=ratio,
+        ),
+        _figure("the same, p99 of 500 conditions", quantiles(ours_ms, n=100)[-1], "ms", "20"),
+        _figure("longest stall of the loop meanwhile", stall_ms, "ms", "5"),
+        _figure("the list with all columns, a token", kept_bytes / MINTS, "bytes", ""),
+    ]  # fmt: skip
+
+
+def rss_bytes() -> int:
+    """Return the memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+def _page(listed: ListedTokens, asked: Asked) -> int:
+    page = made_page(listed, read_screen(asked.query))
+    msgspec.json.encode(page)
+    return len(page.tokens)
+
+
+def _timed(work: Any) -> tuple[float, Any]:
+    """Return the processor time of *work* in ms, of all threads, and what it returns."""
+    began_s = time.process_time()
+    found = work()
+    return (time.process_time() - began_s) * 1_000, found
+
+
+def _figure(what: str, value: float, unit: str, most: str) -> Figure:
+    return Figure(what=what, who=WHO, value=value, unit=unit, goal=most and f"at most {most}")
+
+
+if __name__ == "__main__":
+    for figure in asyncio.run(measure()):
+        tell(figure)

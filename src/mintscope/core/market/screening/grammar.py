@@ -1,0 +1,354 @@
+"""Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
+
+::
+
+    condition   alternative
+    alternative conjunction { "or" conjunction }
+    conjunction negation { "and" negation }
+    negation    "not" negation | comparison
+    comparison  sum [ ("<" | "<=" | ">" | ">=" | "=" | "!=") sum ]
+    sum         product { ("+" | "-") product }
+    product     factor { ("*" | "/") factor }
+    factor      "-" factor | number | field | "low" | "medium" | "high" | "(" alternative ")"
+
+Words are written in any case.  Length, depth and the number of parts are bounded, so that reading
+and evaluating a condition are, too.
+"""
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from math import isfinite
+from typing import Final, NamedTuple, TypeAlias
+
+from mintscope.core.market.screening.fields import FIELDS, LEVELS, similar_field
+
+TEXT_MAX: Final = 1_000
+DEPTH_MAX: Final = 30
+PARTS_MAX: Final = 60
+SHOWN_MAX: Final = 30  # characters of what was there, in a message
+TOKEN: Final = re.compile(
+    r"(?P<number>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"|(?P<word>[A-Za-z][A-Za-z0-9_]*)"
+    r"|(?P<mark><=|>=|!=|==|[<>=()+\-*/])",
+    re.ASCII,
+)
+SPACE: Final = re.compile(r"[ \t\r\n]*")
+COMPARISONS: Final = ("<", "<=", ">", ">=", "=", "!=")
+WORDS: Final = ("and", "or", "not")
+
+
+class ConditionError(ValueError):
+    """A text that is no condition: the message says what was expected at which character.
+
+    at   the number of characters before the flaw
+    """
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(f"at character {at + 1}: {message}")
+        self.at = at
+
+
+class Kind(Enum):
+    """What a part of a condition is."""
+
+    NUMBER = "a number"
+    LEVEL = "a level of confidence"
+    TRUTH = "a comparison"
+
+
+class NumberOf(NamedTuple):
+    """A number, or a level as one."""
+
+    value: float
+
+
+class FieldOf(NamedTuple):
+    """The value of a field."""
+
+    name: str
+
+
+class Arithmetic(NamedTuple):
+    """Two numbers, and one of + - * /."""
+
+    mark: str
+    left: "Value"
+    right: "Value"
+
+
+class Comparison(NamedTuple):
+    """Two numbers, or two levels, and one of COMPARISONS."""
+
+    mark: str
+    left: "Value"
+    right: "Value"
+
+
+class Negation(NamedTuple):
+    """What must not be true."""
+
+    part: "Condition"
+
+
+class Junction(NamedTuple):
+    """Conditions of which all must be true, or any; *word* is "and" or "or"."""
+
+    word: str
+    parts: "tuple[Condition, ...]"
+
+
+Value: TypeAlias = NumberOf | FieldOf | Arithmetic
+Condition: TypeAlias = Comparison | Negation | Junction
+
+
+class Token(NamedTuple):
+    """A part of the text; *kind* is number, word, mark or end."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class _Part(NamedTuple):
+    """What was read, what it is, and where it begins."""
+
+    read: "Value | Condition"
+    kind: Kind
+    at: int
+
+
+def parse_condition(text: str) -> Condition:
+    """Return the condition that *text* is.  Raises ConditionError."""
+    if len(text) > TEXT_MAX:
+        raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
+    reader = _Reader(_tokens(text))
+    part = reader.alternative()
+    end = reader.next
+    if end.kind != "end":
+        raise _unexpected(end, "the end, `and` or `or`")
+    if part.kind is not Kind.TRUTH:
+        raise ConditionError(f"expected a comparison, as `price > 1`; was {part.kind.value}", 0)
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def fields_in(part: "Value | Condition") -> tuple[str, ...]:
+    """Return the fields in *part*, each once, in the order in which they are written."""
+    return tuple(dict.fromkeys(_names(part)))
+
+
+def _names(part: "Value | Condition") -> list[str]:
+    match part:
+        case FieldOf(name):
+            return [name]
+        case NumberOf():
+            return []
+        case Negation(inner):
+            return _names(inner)
+        case Junction(parts=parts):
+            return [name for each in parts for name in _names(each)]
+        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
+            return _names(left) + _names(right)
+
+
+def _tokens(text: str) -> list[Token]:
+    found: list[Token] = []
+    at = _behind_space(text, 0)
+    while at < len(text):
+        match = TOKEN.match(text, at)
+        if match is None:
+            raise ConditionError(f"expected a field, a number or a sign; was {text[at]!r}", at)
+        assert match.lastgroup is not None
+        found.append(Token(match.lastgroup, match[0], at))
+        at = _behind_space(text, match.end())
+    return [*found, Token("end", "", len(text))]
+
+
+def _behind_space(text: str, at: int) -> int:
+    space = SPACE.match(text, at)
+    return at if space is None else space.end()
+
+
+class _Reader:
+    """Reads tokens from left to right."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._place = 0
+        self._depth = 0
+        self._parts = 0
+
+    @property
+    def next(self) -> Token:
+        return self._tokens[self._place]
+
+    def alternative(self) -> _Part:
+        return self._junction("or", self._conjunction)
+
+    def _conjunction(self) -> _Part:
+        return self._junction("and", self._negation)
+
+    def _junction(self, word: str, read: Callable[[], _Part]) -> _Part:
+        first = read()
+        if not self._is_word(word):
+            return first
+        parts = [_truth(first)]
+        while self._is_word(word):
+            self._take()
+            parts.append(_truth(read()))
+        return _Part(Junction(word, tuple(parts)), Kind.TRUTH, first.at)
+
+    def _negation(self) -> _Part:
+        if not self._is_word("not"):
+            return self._comparison()
+        at = self._take().at
+        with _Deeper(self, at):
+            return _Part(Negation(_truth(self._negation())), Kind.TRUTH, at)
+
+    def _comparison(self) -> _Part:
+        left = self._sum()
+        mark = self.next
+        if not _is_comparison(mark):
+            return left
+        self._take()
+        right = self._sum()
+        _expect_alike(left, right)
+        if _is_comparison(self.next):
+            raise _unexpected(self.next, "`and`: comparisons are not chained")
+        text = mark.text.replace("==", "=")
+        compared = Comparison(text, _value(left), _value(right))
+        self._count(mark)
+        return _Part(compared, Kind.TRUTH, left.at)
+
+    def _sum(self) -> _Part:
+        return self._arithmetic(("+", "-"), self._product)
+
+    def _product(self) -> _Part:
+        return self._arithmetic(("*", "/"), self._factor)
+
+    def _arithmetic(self, marks: tuple[str, ...], read: Callable[[], _Part]) -> _Part:
+        left = read()
+        while self.next.kind == "mark" and self.next.text in marks:
+            mark = self._take()
+            right = read()
+            both = Arithmetic(mark.text, _number(left), _number(right))
+            self._count(mark)
+            left = _Part(both, Kind.NUMBER, left.at)
+        return left
+
+    def _factor(self) -> _Part:
+        token = self._take()
+        self._count(token)
+        if token.kind == "number":
+            return _Part(NumberOf(_float(token)), Kind.NUMBER, token.at)
+        if token.kind == "word":
+            return _word(token)
+        if token.text == "-":
+            with _Deeper(self, token.at):
+                negative = Arithmetic("-", NumberOf(0.0), _number(self._factor()))
+            return _Part(negative, Kind.NUMBER, token.at)
+        if token.text != "(":
+            raise _unexpected(token, "a field, a number or `(`")
+        with _Deeper(self, token.at):
+            inner = self.alternative()
+        if self.next.text != ")":
+            raise _unexpected(self.next, f"`)` for the `(` at character {token.at + 1}")
+        self._take()
+        return inner
+
+    def deepen(self, at: int) -> None:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise ConditionError(f"expected at most {DEPTH_MAX} levels of nesting", at)
+
+    def rise(self) -> None:
+        self._depth -= 1
+
+    def _take(self) -> Token:
+        token = self.next
+        if token.kind != "end":
+            self._place += 1
+        return token
+
+    def _count(self, token: Token) -> None:
+        self._parts += 1
+        if self._parts > PARTS_MAX:
+            raise ConditionError(
+                f"expected at most {PARTS_MAX} fields, numbers and signs in all", token.at
+            )
+
+    def _is_word(self, word: str) -> bool:
+        return self.next.kind == "word" and self.next.text.lower() == word
+
+
+class _Deeper:
+    """One level of nesting."""
+
+    def __init__(self, reader: _Reader, at: int) -> None:
+        self._reader = reader
+        self._at = at
+
+    def __enter__(self) -> None:
+        self._reader.deepen(self._at)
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.rise()
+
+
+def _is_comparison(token: Token) -> bool:
+    return token.kind == "mark" and token.text.replace("==", "=") in COMPARISONS
+
+
+def _word(token: Token) -> _Part:
+    name = token.text.lower()
+    if name in LEVELS:
+        return _Part(NumberOf(LEVELS[name]), Kind.LEVEL, token.at)
+    field = FIELDS.get(name)
+    if field is not None:
+        kind = Kind.LEVEL if field.is_level else Kind.NUMBER
+        return _Part(FieldOf(name), kind, token.at)
+    if name in WORDS:
+        raise _unexpected(token, "a field, a number or `(`")
+    similar = similar_field(name[:SHOWN_MAX])
+    hint = "" if similar is None else f"; did you mean {similar}?"
+    raise ConditionError(f"unknown field {token.text[:SHOWN_MAX]!r}{hint}", token.at)
+
+
+def _float(token: Token) -> float:
+    value = float(token.text.replace("_", ""))
+    if not isfinite(value):
+        raise ConditionError("expected a number below 1e308", token.at)
+    return value
+
+
+def _truth(part: _Part) -> Condition:
+    if part.kind is not Kind.TRUTH:
+        raise ConditionError(
+            f"expected a comparison, as `price > 1`; was {part.kind.value}", part.at
+        )
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def _number(part: _Part) -> Value:
+    if part.kind is not Kind.NUMBER:
+        raise ConditionError(f"expected a number; was {part.kind.value}", part.at)
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def _value(part: _Part) -> Value:
+    if part.kind is Kind.TRUTH:
+        raise ConditionError(f"expected a number; was {part.kind.value}", part.at)
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def _expect_alike(left: _Part, right: _Part) -> None:
+    """Expect two numbers or two levels."""
+    for part in (left, right):
+        _value(part)
+    if left.kind is not right.kind:
+        raise ConditionError(f"expected {left.kind.value}; was {right.kind.value}", right.at)
+
+
+def _unexpected(token: Token, expected: str) -> ConditionError:
+    was = "the end" if token.kind == "end" else repr(token.text[:SHOWN_MAX])
+    return ConditionError(f"expected {expected}; was {was}", token.at)

@@ -1,0 +1,1 @@
+"""Tokens that fulfil a condition: /v1/screen."""

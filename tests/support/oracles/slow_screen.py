@@ -1,0 +1,107 @@
+"""Conditions as trees: how they are written, and whether they are true of one token, by definition.
+
+Shares no code with what it checks.  A tree is ("field", name), ("number", x), (mark, tree, tree) of
++ - * / or a comparison, ("negative", tree), ("not", tree), ("and" or "or", trees).
+"""
+
+from collections.abc import Mapping, Sequence
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, Final
+
+from support.oracles import definitions
+from support.oracles.slow_list import Told, expected, starts
+
+Tree = tuple[Any, ...]
+Values = Mapping[str, float | None]
+
+COMPARE: Final = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
+BINDS: Final = {"or": 1, "and": 2, "not": 3, "+": 5, "-": 5, "*": 6, "/": 6, "negative": 7}
+
+
+def text_of(tree: Tree, least: int = 0) -> str:
+    """Write *tree* with no more parentheses than it needs where what binds *least* stands."""
+    mark, *parts = tree
+    if mark == "field":
+        return str(parts[0])
+    if mark == "number":
+        return repr(parts[0])
+    binds = 4 if mark in COMPARE else BINDS[mark]
+    if mark in {"and", "or"}:
+        written = f" {mark} ".join(text_of(part, binds + 1) for part in parts[0])
+    elif mark == "not":
+        written = f"not {text_of(parts[0], binds)}"
+    elif mark == "negative":
+        written = f"-{text_of(parts[0], binds)}"
+    else:
+        left = binds + 1 if mark in COMPARE else binds
+        written = f"{text_of(parts[0], left)} {mark} {text_of(parts[1], binds + 1)}"
+    return f"({written})" if binds < least else written
+
+
+def is_true(tree: Tree, values: Values) -> bool | None:
+    """Return whether *tree* is true of a token with *values*; None: that is not known."""
+    mark, *parts = tree
+    if mark == "not":
+        inner = is_true(parts[0], values)
+        return None if inner is None else not inner
+    if mark in {"and", "or"}:
+        found = [is_true(part, values) for part in parts[0]]
+        decides: bool = mark == "or"
+        return decides if decides in found else None if None in found else not decides
+    left, right = number_of(parts[0], values), number_of(parts[1], values)
+    return None if left is None or right is None else bool(COMPARE[mark](left, right))
+
+
+def number_of(tree: Tree, values: Values) -> float | None:
+    """Return the value of *tree*; None: none is known."""
+    mark, *parts = tree
+    if mark == "number":
+        return float(parts[0])
+    if mark == "field":
+        return values[parts[0]]
+    if mark == "negative":
+        inner = number_of(parts[0], values)
+        return None if inner is None else -inner
+    left, right = number_of(parts[0], values), number_of(parts[1], values)
+    if left is None or right is None:
+        return None
+    try:
+        found = {
+            "+": lambda: left + right,
+            "-": lambda: left - right,
+            "*": lambda: left * right,
+            "/": lambda: left / right,
+        }[mark]()
+    except ZeroDivisionError:
+        return None
+    return None if found != found else found  # noqa: PLR0124 - NaN
+
+
+def values_of(mint: str, swaps: Sequence[Told], now: int) -> dict[str, float | None]:
+    """Return every number that is known of *mint* at *now*, but for what its price rests on."""
+    listed = expected(mint, swaps, now)
+    own = [swap for swap in swaps if swap.mint == mint]
+    _, hour, _ = starts(now)
+    trades = [definitions.Trade(one.time, one.usd, one.sol, one.volume, one.is_buy) for one in own]
+    found: dict[str, float | None] = {
+        "price": listed.usd,
+        "price_sol": listed.sol,
+        "change_m5": listed.changes[0],
+        "change_h1": listed.changes[1],
+        "change_d1": listed.changes[2],
+        "volume_h1": sum(one.volume for one in own if one.time >= hour) / 1e6,
+        "volume_d1": listed.volume / 1e6,
+        "swaps_d1": listed.swaps,
+        "pressure_h1": listed.pressure,
+    }
+    for timeframe, width in definitions.WIDTHS.items():
+        candles = definitions.candles(trades, width)
+        of = definitions.timeframe(candles)
+        macd = of["macd"] or {"line": None, "signal": None, "histogram": None}
+        found |= {f"{name}_{timeframe}": of[name] for name in ("ema9", "ema21", "ema50", "ema200")}
+        found[f"rsi_{timeframe}"] = of["rsi"]
+        found[f"macd_{timeframe}"] = macd["line"]
+        found[f"macd_signal_{timeframe}"] = macd["signal"]
+        found[f"macd_histogram_{timeframe}"] = macd["histogram"]
+        found[f"candles_{timeframe}"] = len(candles)
+    return found
