@@ -25,7 +25,11 @@ ACCOUNTS: Final = (
     "spec/test_exchange_secret.py",
 )
 # What a thief did ends on pages: only their tests walk the whole way.
-TAKEN_BACK: Final = ("edges/web/test_taking_back.py", "edges/web/test_account_pages.py")
+TAKEN_BACK: Final = (
+    "edges/web/test_taking_back.py",
+    "edges/web/test_account_pages.py",
+    "edges/web/test_address_changes.py",
+)
 KEPT_ANSWERS: Final = ("edges/api/test_kept_answers.py", "spec/test_answers_given_again.py")
 INDICATORS: Final = ("core/market",)
 GUESSED: Final = ("core/secrets", "docs/test_example_secrets.py", "edges/storage/test_pepper.py")
@@ -62,7 +66,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     "edges/api/data/cursor.py": ("edges/api/data/test_cursor.py",),
     "edges/server/write_budget.py": ("spec/test_write_budget.py",),
     "edges/storage/identity.py": ("edges/storage/test_identity.py",),
-    "edges/webhooks/receivers.py": ("edges/webhooks",),
+    "edges/webhooks/receivers.py": ("edges/webhooks/test_receivers.py",),
 }
 
 

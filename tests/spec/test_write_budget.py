@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from prometheus_client import REGISTRY
 
 from mintscope.base.errors import RateLimited
 from mintscope.base.limits import Limit, MemoryLimits
@@ -14,7 +15,8 @@ from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.mail.email import EmailKind
 from mintscope.core.accounts.signals.signal import SignalId
 from mintscope.core.accounts.signals.signals import SignalBounds
-from mintscope.edges.server.write_budget import WRITES, WriteBudget
+from mintscope.edges.server.write_budget import WRITES, WRITES_OF_ALL, WriteBudget
+from mintscope.shell.config.sections import AccountsConfig
 from mintscope.shell.config.signals import SignalsConfig
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
@@ -30,6 +32,12 @@ async def call(
     answer = await service.client.request(method, path, headers=bearer(key) | headers, **sent)
     service.clock.advance(1_000)  # as fast as the limit of a key allows
     return answer
+
+
+def counted(by: str, outcome: str) -> float:
+    """Return the writes that the metric counts."""
+    labels = {"by": by, "outcome": outcome}
+    return REGISTRY.get_sample_value("mintscope_account_writes_total", labels) or 0.0
 
 
 async def test_what_is_made_and_deleted_leaves_no_more_than_the_budget(service: Service) -> None:
@@ -66,6 +74,7 @@ async def test_all_accounts_together_have_a_budget_and_one_leaves_room(service: 
         of_account=Limit(name="one", count=3, window_s=86_400),
         of_all=Limit(name="all", count=5, window_s=60),
     )
+    before = [counted("key", outcome) for outcome in ("made", "refused")]
     for user_id, expected in ((1, 3), (2, 2), (3, 0)):
         made = 0
         for _ in range(4):
@@ -75,10 +84,13 @@ async def test_all_accounts_together_have_a_budget_and_one_leaves_room(service: 
                 continue
             made += 1
         assert made == expected
+    after = [counted("key", outcome) for outcome in ("made", "refused")]
+    assert [new - old for old, new in zip(before, after, strict=True)] == [5, 7]
     service.clock.advance(60_000)
     await budget.spend(3, "page")
     with pytest.raises(RateLimited):
         await budget.spend(1, "page")
+    assert WRITES_OF_ALL.count == AccountsConfig().writes_per_minute_max
 
 
 async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Service) -> None:

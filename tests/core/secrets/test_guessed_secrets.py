@@ -1,5 +1,6 @@
 """Secrets that others can guess are refused, and random ones never are."""
 
+import itertools
 from hashlib import sha256
 
 import pytest
@@ -40,6 +41,28 @@ def test_random_keys_are_taken(number: int) -> None:
     assert flaw_of_key(sha256(number.to_bytes(9)).digest()) is None
 
 
+@pytest.mark.parametrize(("count", "flaw"), [(15, IS_REGULAR), (16, None)])
+def test_a_key_has_16_differences_between_its_bytes(count: int, flaw: str | None) -> None:
+    """The last one repeats, also from a byte near 255 to one near 0: it is the same."""
+    steps = [*range(1, count + 1), *[count] * (31 - count)]
+    key = bytes(each % 256 for each in itertools.accumulate(steps, initial=0))
+
+    assert len(set(key)) > 16
+    assert flaw_of_key(key) == flaw
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        ("abcdefabcdef", True),
+        ("abcdefabcde", False),
+        ("abcdeabcdeab", False),
+    ],
+)
+def test_a_password_has_12_characters_6_of_them_different(text: str, *, is_taken: bool) -> None:
+    assert (flaw_of_password(text) is None) is is_taken
+
+
 @pytest.mark.parametrize(
     "text", ["PASSWORD", "Pass-Word", "secret", "postgres", "aaaaaaaaaaaaaaaa"]
 )
@@ -66,6 +89,7 @@ def test_passwords_are_found_in_addresses(url: str, passwords: list[str]) -> Non
 
 def test_an_example_is_found_wherever_it_stands_in_an_address() -> None:
     assert has_example("https://provider.example/your-key")
+    assert has_example("postgresql://mintscope:secret@host/mintscope")
     assert has_example("https://provider.example/v2?api-key=YOUR_KEY")
     assert not has_example("https://provider.example/v2/0123456789?key=abcdef")
 

@@ -8,7 +8,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.core.secrets.roots import KEPT_S, Root, derived, parse_root, rotated
+from mintscope.base.time import DAY_S
+from mintscope.core.secrets.roots import Root, derived, parse_root, rotated
 
 SECRET = sha256(b"a root").digest()
 
@@ -54,7 +55,7 @@ def test_a_root_that_can_be_guessed_is_refused() -> None:
 
 def test_what_was_replaced_is_kept_for_as_long_as_answers_are_given_again() -> None:
     first, second, third = (Root(at, sha256(bytes([at])).digest()) for at in (1, 2, 3))
-    new = Root(2 + KEPT_S, SECRET)
+    new = Root(2 + 2 * DAY_S, SECRET)
 
     assert rotated([], first) == [first]
     assert rotated([first], second) == [first, second]

@@ -13,6 +13,7 @@ from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.accounts.people.password import WrongPassword
 from mintscope.core.accounts.people.session import SessionEnded
+from mintscope.core.accounts.people.taking_back import Ended
 from mintscope.core.accounts.proof import Purpose, link_text, parse_link
 from support.scenes.people_service import (
     ALICE,
@@ -124,7 +125,8 @@ async def test_a_link_to_reset_is_good_once(service: PeopleService) -> None:
     await service.signed_up()
     await service.people.request_reset(ALICE, HERE)
     link = service.link(Purpose.RESET_PASSWORD)
-    assert await service.people.reset(link, OTHER_PASSWORD)
+    sessions_alone = Ended(sessions=1, keys=0, factors=0, wallets=0, alerts=0, webhooks=0, caps=0)
+    assert await service.people.reset(link, OTHER_PASSWORD) == sessions_alone
 
     assert not await service.people.reset(link, PASSWORD)
     assert await service.people.find_reset(link) is None

@@ -9,6 +9,7 @@ import pytest
 
 from mintscope.base.credentials import hash_credential
 from mintscope.base.errors import UnusableStore
+from mintscope.base.primitives import UnixMs
 from mintscope.edges.storage.database import Database
 from mintscope.edges.storage.identity import Beside, settle
 from mintscope.edges.storage.postgres.openers import open_tables
@@ -16,8 +17,12 @@ from mintscope.edges.storage.sqlite.database import SqliteDatabase
 from support.scenes.postgres import dsn_in
 from support.scenes.stores import PEPPER
 
+END: Final = "if this is meant to be a new one$"
+NOW: Final = UnixMs(1_763_640_000_000)
 OLD, NEW, THIRD = "0" * 32, "1" * 32, "2" * 32
-FRESH: Final = Beside(where="here", has_pepper=False, is_new=False, version="0.1.0", commit="")
+FRESH: Final = Beside(
+    where="here", has_pepper=False, is_new=False, version="0.1.0", commit="", now=NOW
+)
 MEANT: Final = FRESH._replace(is_new=True)
 Open = Callable[[Path, str], Database]
 
@@ -95,7 +100,7 @@ def test_emptied_money_beside_its_market_is_refused_until_it_is_meant(
     settle(*stores, FRESH, OLD)
     (empty, _), (_, market) = others, stores
 
-    with pytest.raises(UnusableStore, match=r"the money of installation 00000000 .* --new"):
+    with pytest.raises(UnusableStore, match=rf"the money of installation 00000000 .* --new {END}"):
         settle(empty, market, FRESH, NEW)
     assert names((empty, market)) == [None, OLD]
     assert settle(empty, market, MEANT, NEW) == NEW
@@ -107,7 +112,7 @@ def test_emptied_money_beside_its_pepper_is_refused_until_it_is_meant(
 ) -> None:
     beside = FRESH._replace(has_pepper=True)
 
-    with pytest.raises(UnusableStore, match=r"the pepper of its credentials .* --new"):
+    with pytest.raises(UnusableStore, match=rf"the pepper of its credentials .* --new {END}"):
         settle(*stores, beside, OLD)
     assert names(stores) == [None, None]
     assert settle(*stores, beside._replace(is_new=True), OLD) == OLD
@@ -120,7 +125,7 @@ def test_money_of_another_installation_is_refused_until_it_is_meant(
     settle(*others, FRESH, NEW)
     (money, _), (_, market) = others, stores
 
-    with pytest.raises(UnusableStore, match=r"money is of 1+, the market of 0+: .*--new"):
+    with pytest.raises(UnusableStore, match=rf"money is of 1+, the market of 0+: .* --new {END}"):
         settle(money, market, FRESH, THIRD)
     assert names((money, market)) == [NEW, OLD]
     assert settle(money, market, MEANT, THIRD) == NEW

@@ -232,6 +232,8 @@ async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
     ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
 
     assert "One cap of an API key is as it was before." in ended
+    words_kept = site.rows("SELECT DISTINCT action FROM account_event WHERE action LIKE 'cap%'")
+    assert words_kept == [("capped",)], "earlier versions wrote this one"
     assert site.rows("SELECT month_credits_max FROM api_key") == [(7,)]
 
 

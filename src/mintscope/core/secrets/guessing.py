@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 EXAMPLES: Final = frozenset(
     {
         "0" * 64,
-        "another key",
         "first key",
         "password",
         "second key",

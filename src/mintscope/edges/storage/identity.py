@@ -23,10 +23,7 @@ NAME: Final = {
         " ON CONFLICT DO NOTHING"
     ),
 }
-RENAME: Final = {
-    "money": "UPDATE installation SET name = ?",
-    "market": "UPDATE market_installation SET name = ?",
-}
+RENAME_MARKET: Final = "UPDATE market_installation SET name = ?"
 RAN: Final = {
     "money": "UPDATE installation SET version = ? WHERE version = ?",
     "market": "UPDATE market_installation SET version = ? WHERE version = ?",
@@ -55,8 +52,8 @@ class Beside(NamedTuple):
     has_pepper: bool
     is_new: bool
     version: str
-    commit: str | None = None
-    now: UnixMs = UnixMs(0)
+    commit: str | None
+    now: UnixMs
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
@@ -86,7 +83,7 @@ def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str
                 f" {of_money[:SHOWN]}, the market of {of_market[:SHOWN]}: {MEAN_IT}"
             )
         with market.transaction():
-            market.execute(RENAME["market"], (of_money,))
+            market.execute(RENAME_MARKET, (of_money,))
     if beside.commit is not None:
         for database, kind in ((money, "money"), (market, "market")):
             _note_version(database, kind, beside.version)

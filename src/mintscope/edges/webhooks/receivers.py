@@ -49,13 +49,14 @@ class Receivers:
     async def admit(self, host: str, user_id: UserId) -> int | None:
         """Count an attempt; None: it may be made, else in so many seconds."""
         silence, now_s = self._silent.get(host), self._clock.monotonic_s()
-        is_silent = silence is not None and silence.failures >= SILENT_MAX
-        if silence is not None and is_silent and now_s < silence.until_s:
+        if silence is not None and silence.failures < SILENT_MAX:
+            silence = None
+        if silence is not None and now_s < silence.until_s:
             return max(1, round(silence.until_s - now_s))
         verdict = await take_all([(self._hosts, host), (self._accounts, user_id)])
         if isinstance(verdict, Denied):
             return verdict.retry_after_s
-        if silence is not None and is_silent:  # one attempt finds out; the others wait for it
+        if silence is not None:  # one attempt finds out; the others wait for it
             self._silent[host] = _Silence(silence.failures, now_s + REST_S_MAX)
         return None
 
@@ -66,10 +67,10 @@ class Receivers:
 
     def note(self, host: str, *, is_silent: bool) -> None:
         """Note whether *host* answered."""
-        before = self._silent.pop(host, _Silence(0, 0.0))
+        before = self._silent.pop(host, None)
         if not is_silent:
             return
-        failures = before.failures + 1
+        failures = 1 if before is None else before.failures + 1
         rest_s = min(REST_S_MIN << min(max(0, failures - SILENT_MAX), 8), REST_S_MAX)
         self._silent[host] = _Silence(failures, self._clock.monotonic_s() + rest_s)
         while len(self._silent) > SILENT_HOSTS_MAX:

@@ -18,6 +18,7 @@ from mintscope.core.accounts.keys.api_key import (
     KeyLine,
     KeyStatus,
 )
+from mintscope.core.accounts.people.taking_back import CAPPED
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import UserId
@@ -285,7 +286,7 @@ def _tighten(
         return line
     rows.api_keys.update(key_id, month_credits_max=month_credits_max)
     actor = key_actor(holder.key.key_id)
-    note(rows.events, at, actor, "capped", f"key:{key_id}", credits=str(month_credits_max))
+    note(rows.events, at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
     changed = rows.api_keys.get(key_id)
     assert changed is not None
     return changed

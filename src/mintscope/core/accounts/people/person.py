@@ -123,7 +123,10 @@ def reset(
         drop_factors(rows, user_id)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
     if since is None:
-        ended = Ended(sessions=end_sessions(rows, user_id), keys=revoked)
+        sessions = end_sessions(rows, user_id)
+        ended = Ended(
+            sessions=sessions, keys=revoked, factors=0, wallets=0, alerts=0, webhooks=0, caps=0
+        )
     else:
         ended = end_since(rows, user_id, since, at)
         ended = replace(ended, keys=ended.keys + revoked)

@@ -37,13 +37,13 @@ class Ended:
     caps       of API keys, which are as they were before
     """
 
-    sessions: int = 0
-    keys: int = 0
-    factors: int = 0
-    wallets: int = 0
-    alerts: int = 0
-    webhooks: int = 0
-    caps: int = 0
+    sessions: int
+    keys: int
+    factors: int
+    wallets: int
+    alerts: int
+    webhooks: int
+    caps: int
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
