@@ -157,6 +157,7 @@ class _Copy:
         if self.template.is_given_again and len(_connected) < CONNECTED_MAX:
             _connected.add(self.name)
             self._connection = psycopg.connect(_dsn(self.name), autocommit=True)
+            atexit.register(self._connection.close)
             self._connection.execute("SET lock_timeout = '5s'")
             self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
 
