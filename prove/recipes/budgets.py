@@ -113,9 +113,9 @@ LETTERS: Final = Recipe(
     mutants=(
         Mutant(
             "an account gets an e-mail for each alert",
-            "core/accounts/signals/writing.py",
-            "if len(rows.emails.written_to(email, kind, UnixMs(at - DAY_MS))) >= emails_day_max:",
-            "if False:",
+            "core/accounts/signals/emails.py",
+            "if len(written) + kept_free < bounds.day_max:",
+            "if True:",
             ("spec/test_write_budget.py",),
         ),
         Mutant(

@@ -80,6 +80,10 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
         PaymentsConfig().failed_trials_per_minute_max,
     ),
     "links to set a new password that an address asks for in an hour": (OF_SITE.count,),
+    "e-mails about one alert rule in 24 hours": (
+        SignalsConfig().emails_per_alert_max,
+        SignalsConfig().email_pause_s / 60,
+    ),
     "e-mails that an api process hands over in an hour": (MailConfig().per_hour_max,),
     "webhooks that wait, of an alert rule": (SignalsConfig().webhooks_waiting_max,),
 }

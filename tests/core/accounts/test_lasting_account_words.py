@@ -60,6 +60,7 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "signal_fired",
         "webhook_disabled",
         "wallet_linked",
+        "signal_limit",
     ]
     assert {
         ApplicationState.AWAITING_CONFIRMATION,

@@ -18,7 +18,7 @@ Scope: TypeAlias = Literal[
     "signals:read", "signals:write", "groups:read", "groups:write",
 ]  # fmt: skip
 UserType: TypeAlias = Literal["trader", "provider", "both"]
-SignalKind: TypeAlias = Literal["above", "below", "crosses", "changes_by"]
+SignalKind: TypeAlias = Literal["above", "below", "crosses", "crosses_field", "changes_by"]
 
 EVENTS_MAX: Final = 100
 PAYMENTS_MAX: Final = 100
@@ -29,6 +29,10 @@ class SignalParts(TypedDict, total=False):
 
     level, margin       of above, below and crosses
     percent, window_s   of changes_by
+    compared_with, direction   of crosses_field, beside margin: the other field; "up" or "down"
+    fires               "once", "hourly" or "each", which is the default of the API
+    message             a text of your own, in its e-mails and webhooks
+    expires_at          when it ends, Unix seconds; None: never
     candles             "closed": evaluated as each minute ends
     least_confidence    "low", "medium" or "high": reports below it are not evaluated
     webhook_url         the URL that firings are sent to; None: no webhook
@@ -43,6 +47,11 @@ class SignalParts(TypedDict, total=False):
     least_confidence: Literal["low", "medium", "high"]
     webhook_url: str | None
     email: bool
+    fires: Literal["once", "hourly", "each"]
+    compared_with: str
+    direction: Literal["up", "down"] | None
+    message: str
+    expires_at: int | None
 
 
 class SignalChanges(SignalParts, total=False):

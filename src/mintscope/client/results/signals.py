@@ -3,7 +3,7 @@
 import msgspec
 
 
-class SignalRule(msgspec.Struct, frozen=True, rename="camel"):
+class SignalRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A signal; times are Unix seconds."""
 
     signal_id: int
@@ -23,9 +23,15 @@ class SignalRule(msgspec.Struct, frozen=True, rename="camel"):
     created_at: int
     fired_at: int | None
     webhook_disabled_at: int | None
+    fires: str = "each"
+    compared_with: str | None = None
+    direction: str | None = None
+    message: str = ""
+    expires_at: int | None = None
+    ended_at: int | None = None
 
 
-class MadeSignal(SignalRule, frozen=True, rename="camel"):
+class MadeSignal(SignalRule, frozen=True, kw_only=True, rename="camel"):
     """A signal, and the secret that signs its webhooks; keep it."""
 
     webhook_secret: str
@@ -47,6 +53,14 @@ class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
     reason: str | None
 
 
+class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether an e-mail tells of a firing."""
+
+    state: str
+    sent_at: int | None
+    reason: str | None
+
+
 class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
     """A firing of a signal."""
 
@@ -59,6 +73,7 @@ class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
     time: int
     fired_at: int
     webhook: WebhookOutcome | None
+    email: EmailOutcome | None = None
 
 
 class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):

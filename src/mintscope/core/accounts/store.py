@@ -23,6 +23,7 @@ from mintscope.core.accounts.proof import EmailProof, ProofRows, Purpose, parse_
 from mintscope.core.accounts.secrets import AccountSecrets
 from mintscope.core.accounts.signals.signal import (
     ActiveRows,
+    AlertEmailRows,
     FiredRows,
     FiringRows,
     SignalRows,
@@ -64,6 +65,7 @@ class AccountRows:
     active: ActiveRows
     firings: FiringRows
     fired: FiredRows
+    told: AlertEmailRows
     turn: TurnRows
 
 

@@ -32,6 +32,7 @@ from mintscope.edges.follow.follower import EVENTS_PER_READ, Wait
 
 WRITE_S: Final = 10.0  # at most between two states that are written down
 LATE_S: Final = 60.0  # without an evaluation
+TIDY_S: Final = 2.0  # between two looks for e-mails whose pause has ended
 RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
 
 LOG = structlog.get_logger(__name__)
@@ -53,6 +54,7 @@ class Watcher:
     _version: int = field(default=-1, init=False)
     _written_at_s: float = field(default=0.0, init=False)
     _renewed_at_s: float = field(default=0.0, init=False)
+    _tidied_at_s: float | None = field(default=None, init=False)
     _wanted: set[Mint] = field(default_factory=set, init=False)  # to be loaded
     _looked_at_s: float = field(init=False)
 
@@ -91,6 +93,10 @@ class Watcher:
         if standing is None:
             self._seq = None
             return
+        now_s = self.clock.monotonic_s()
+        if self._tidied_at_s is None or now_s - self._tidied_at_s >= TIDY_S:
+            await self.writer.tidy()
+            self._tidied_at_s = now_s
         if not self.evaluation.mints and self._version == standing.version:
             return  # nothing to look at: the log is not read
         if self._seq != standing.seq:

@@ -1,7 +1,7 @@
 """The texts of e-mails: why one was sent, what to do, and what if it was not you.
 
-No text of an applicant or a user gets in: a person who enters a stranger's address must not be
-able to write to the stranger in our name.
+No text of an applicant gets in, nor of a user in an e-mail to an address that is not verified: a
+person who enters a stranger's address must not be able to write to the stranger in our name.
 """
 
 from collections.abc import Mapping
@@ -18,6 +18,7 @@ NO_FACTS: Final = dict.fromkeys(
     (
         *("scopes", "hint", "username", "what", "because", "undo", "wallet"),
         *("signal", "kind", "mint", "field", "value", "direction", "reference", "slot"),
+        *("title", "lines", "message", "name_of", "symbol", "limit", "resumes", "pause"),
     ),
     "",
 )
@@ -30,6 +31,8 @@ LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
     EmailKind.CHANGE_EMAIL: (Purpose.CHANGE_EMAIL, "change-email"),
     EmailKind.EMAIL_CHANGED: (Purpose.UNDO_EMAIL, "undo-email"),
 }
+PAUSE: Final = "pause-alert"
+PAUSABLE: Final = {EmailKind.SIGNAL_FIRED, EmailKind.SIGNAL_LIMIT}
 
 # Of what can be taken back, where an e-mail has a proof though it needs none.
 UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
@@ -58,12 +61,19 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
         facts["link"], facts["code"] = f"{origin}/{path}/{last}", secrets.code_of(draft.proof.nonce)
         facts["until"] = f"{utc(until):%d %B %Y, %H:%M} UTC"
         facts["undo"] = f"\n{TAKE_BACK.format_map(facts)}"
+    pause = None
+    if draft.kind in PAUSABLE and "signal" in draft.facts:
+        number = int(draft.facts["signal"])
+        pause = facts["pause"] = f"{origin}/{PAUSE}/{number}.{secrets.pause_proof(number)}"
     subject, text = TEMPLATES[draft.kind]
+    if draft.kind is EmailKind.SIGNAL_FIRED and not facts["title"]:
+        subject, text = TEMPLATE_OF_BEFORE
     return Email(
         recipient=draft.recipient,
         subject=subject.format_map(facts),
         text=f"Hello,\n\n{text.format_map(facts)}\n-- \n{name}, {origin}\n",
         message_id=_message_id(draft, origin, secrets),
+        pause=pause,
     )
 
 
@@ -251,27 +261,55 @@ This is the last e-mail about the account.
 """
 
 SIGNAL_FIRED: Final = """\
-Your signal {signal} at {name} has {kind}.
+{lines}
+{message}
+Token: {origin}/token/{mint}
+Alert: {origin}/alerts/{signal}
+
+Pause this alert: {pause}
+
+You get this e-mail because your alert "{name_of}" notifies you by
+e-mail. If not, someone uses an API key of your account. Revoke it at
+{origin}/settings/api-keys
+"""
+
+SIGNAL_LIMIT: Final = """\
+E-mails of {what} are paused until {resumes}:
+{limit} were sent within 24 hours, which is the limit.
+
+The alert keeps watching, and webhooks are still sent. Everything that
+fires is listed with its time at
+{origin}/alerts/{signal}
+
+There is nothing you need to do. To get fewer e-mails, let the alert fire
+once or once an hour, or give it a re-arm distance.
+
+Pause this alert: {pause}
+"""
+
+SIGNAL_FIRED_BEFORE: Final = """\
+Your alert {signal} at {name} has {kind}.
 
 Token:  {mint}
 Value:  {field} = {value}
         went {direction}, measured from {reference}
 Slot:   {slot}
 
-You get this e-mail because the signal notifies you by e-mail. Change or
-delete it at
-{origin}/alerts
-If you know nothing of it, someone uses an API key of your account.
+Alert: {origin}/alerts/{signal}
+
+You get this e-mail because the alert notifies you by e-mail. If not,
+revoke the API key that made it at
+{origin}/settings/api-keys
 """
 
 WEBHOOK_DISABLED: Final = """\
-The webhook of your signal {signal} at {name} was disabled: it has accepted
+The webhook of your alert {signal} at {name} was disabled: it has accepted
 nothing for too long, or has answered that it is gone.
 
-The signal goes on. Its firings are listed at
-{origin}/alerts
-To send webhooks again, pause the signal and let it go on, or give it
-another address.
+The alert keeps watching. What it fires is listed at
+{origin}/alerts/{signal}
+To send webhooks again, press Resume there, or give the alert another
+address.
 
 If nothing is to be sent there any more, there is nothing you need to do.
 """
@@ -289,10 +327,13 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.EMAIL_CHANGED: ("Your e-mail address was changed", EMAIL_CHANGED),
     EmailKind.SECOND_FACTOR: ("Your second factor was changed", SECOND_FACTOR),
     EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
-    EmailKind.SIGNAL_FIRED: ("Your signal {signal} has {kind}", SIGNAL_FIRED),
+    EmailKind.SIGNAL_FIRED: ("{title}", SIGNAL_FIRED),
+    EmailKind.SIGNAL_LIMIT: ("E-mails of {what} are paused", SIGNAL_LIMIT),
     EmailKind.WALLET_LINKED: ("A wallet was linked to your account", WALLET_LINKED),
     EmailKind.WEBHOOK_DISABLED: (
-        "The webhook of your signal {signal} was disabled",
+        "The webhook of your alert {signal} was disabled",
         WEBHOOK_DISABLED,
     ),
 }
+TEMPLATE_OF_BEFORE: Final = ("Your alert {signal} has {kind}", SIGNAL_FIRED_BEFORE)
+"""Of e-mails about alerts that an earlier version has written."""

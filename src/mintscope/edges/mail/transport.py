@@ -143,6 +143,9 @@ def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMess
     message["Date"] = format_datetime(utc(at))
     message["Message-ID"] = email.message_id
     message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
+    if email.pause is not None:  # RFC 8058
+        message["List-Unsubscribe"] = f"<{email.pause}>"
+        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
     message.set_content(email.text, cte="7bit" if email.text.isascii() else "quoted-printable")
     return message
 

@@ -171,7 +171,8 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
     if features.has_people:
         search = TokenSearch(lines)
         yield WatchlistPages(parts.watchlists, lines, search)
-        yield AlertPages(parts.signals, parts.signal_tests, search)
+        reports = None if market is None else market.reports
+        yield AlertPages(parts.signals, parts.signal_tests, search, reports)
 
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:

@@ -75,12 +75,15 @@ class PageRoute:
     """A page, or a form that is sent to it.
 
     path              as in `server.routes.Route`
+    is_from_anywhere  its form comes from no page of ours, carries its proof in the path, and is not
+                      read: the one click of a mail program
     """
 
     method: Literal["GET", "POST"]
     path: str
     handler: PageHandler
     access: Access = Access.ANYONE
+    is_from_anywhere: bool = False
 
     @property
     def is_administration(self) -> bool:

@@ -20,6 +20,10 @@ class SignalsConfig(Section):
     """Tokens that all alert rules together look at, about 15 kB of memory each."""
     emails_per_day_max: values.Count = 50
     """E-mails about alert rules to one account in 24 hours."""
+    emails_per_alert_max: values.Count = 20
+    """E-mails about one alert rule in 24 hours."""
+    email_pause_s: int = Field(default=300, ge=0, le=24 * HOUR_S)
+    """Pause between two e-mails of one alert rule; what fires meanwhile goes into the next."""
     firings_per_hour_max: values.Count = 30
     """Firings of an alert rule in an hour, which begins with the first; then it rests."""
     firings_kept_max: values.Count = 1_000

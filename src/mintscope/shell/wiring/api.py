@@ -14,6 +14,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit, Limits, MemoryLimits
 from mintscope.base.pace import Pace
 from mintscope.base.time import DAY_S
+from mintscope.core.accounts.signals.writing import ReadSymbols
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.log import LogReader
@@ -41,7 +42,7 @@ from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
 from mintscope.shell.wiring.accounts import Accounts, account_parts, open_accounts
-from mintscope.shell.wiring.following.lists import listing
+from mintscope.shell.wiring.following.lists import listing, symbols_of
 from mintscope.shell.wiring.following.reports import following
 from mintscope.shell.wiring.following.shown import market_parts
 from mintscope.shell.wiring.following.signals import signalling
@@ -136,7 +137,9 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     sold_at = resource_origin(config.api.origin, host, port)
     lists, of_lists = await enter(listing(config.lists, market, follower, clock, sold_at))
     await enter(running(partial(watch, config, clock), "backups"))
-    accounts, of_signals = await enter(_accounts(config, money, reader, origins[0], limits, clock))
+    accounts, of_signals = await enter(
+        _accounts(config, money, reader, origins[0], limits, clock, symbols_of(lists))
+    )
     checks += [
         *of_lists,
         *of_signals,
@@ -211,7 +214,13 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 @asynccontextmanager
 async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
-    config: Config, money: Money, reader: LogReader, origin: str, limits: Limits, clock: Clock
+    config: Config,
+    money: Money,
+    reader: LogReader,
+    origin: str,
+    limits: Limits,
+    clock: Clock,
+    symbols: ReadSymbols,
 ) -> AsyncIterator[tuple[Accounts, list[Check]]]:
     """Serve accounts, maintain them and evaluate their signals during the block."""
     store, queue, pepper = money.accounts, money.webhooks, money.pepper
@@ -234,6 +243,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
             pepper=pepper,
             limits=limits,
             clock=clock,
+            symbols=symbols,
         ) as checks,
     ):
         yield accounts, checks

@@ -45,18 +45,20 @@ class EmailKind(StrEnum):
     SIGNAL_FIRED = "signal_fired"
     WEBHOOK_DISABLED = "webhook_disabled"
     WALLET_LINKED = "wallet_linked"
+    SIGNAL_LIMIT = "signal_limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """An e-mail as the outbox keeps it; its link and code are derived when it is sent.
 
-    facts   what its text tells, never a text of a user or an applicant
+    facts   what its text tells, never a text of an applicant; of a user, to a verified address
+            of that user alone: the name and message of an alert
             approved: `scopes`; rejected: `reason`, an administrator's words;
             new key: `hint`, `scopes`; claim: `username`;
             second factor: `what` was done, in words of ours;
             wallet linked: `wallet`;
-            signal fired: what `signals.writing` tells; webhook disabled: `signal`
+            signal fired, signal limit: what `signals.emails` tells; webhook disabled: `signal`
     proof   what its link and code derive from; None: it has none
     reason  why the last attempt failed, or why it was given up
     """
@@ -80,12 +82,16 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """An e-mail as it is sent; *message_id* is the same at every attempt."""
+    """An e-mail as it is sent; *message_id* is the same at every attempt.
+
+    pause   the address that stops e-mails of its kind with one POST, RFC 8058; None: there is none
+    """
 
     recipient: EmailAddress
     subject: str
     text: str
     message_id: str
+    pause: str | None = None
 
 
 class EmailChanges(TypedDict, total=False):

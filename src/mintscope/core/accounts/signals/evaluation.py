@@ -14,6 +14,7 @@ from mintscope.base.primitives import Mint, UnixMs
 from mintscope.base.time import HOUR_MS
 from mintscope.core.accounts.signals.signal import (
     FiredHour,
+    Fires,
     FiringKind,
     NewFiring,
     Signal,
@@ -21,6 +22,7 @@ from mintscope.core.accounts.signals.signal import (
 )
 from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.log import Event, LoadedMint, LogTip, Untracked
+from mintscope.core.market.report import TokenReport
 from mintscope.core.market.signals.fields import OF_CONFIDENCE, Field, read_field
 from mintscope.core.market.signals.rule import Rule, RuleState, look
 from mintscope.core.market.signals.tracks import Tracks
@@ -42,9 +44,20 @@ class _Watched(msgspec.Struct, gc=False):
     state: RuleState | None
     hour_since: UnixMs | None
     hour_count: int
+    fires: Fires
+    compared: Field | None
+    expires_at: UnixMs | None
+    has_ended: bool = False
 
     def may_fire(self, now: UnixMs, most: int) -> bool:
         """Say whether it fires at a crossing, and count it then: *most* times within an hour."""
+        if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
+            return False
+        self.has_ended = self.fires is Fires.ONCE
+        if self.has_ended:
+            return True
+        if self.fires is Fires.HOURLY:
+            most = 1
         since = self.hour_since
         if since is None or not since <= now < since + HOUR_MS:
             self.hour_since = now
@@ -63,6 +76,8 @@ class Outcome:
     states           of the signals whose state has changed, by number, with the revision
     fired            what happened, in order
     hours            how often these have fired in their hour
+    ended            those that have fired once and fire no more
+    mints            of the signals that have fired
     bases            what mints are begun from again; idle: whose base is as of *seq*, too
     dropped          mints that no signal looks at any more
     """
@@ -72,6 +87,8 @@ class Outcome:
     states: Mapping[SignalId, tuple[int, RuleState]]
     fired: Sequence[NewFiring]
     hours: Mapping[SignalId, FiredHour]
+    ended: Collection[SignalId]
+    mints: Mapping[SignalId, Mint]
     bases: Sequence[LoadedMint]
     idle: Sequence[Mint]
     dropped: Sequence[Mint]
@@ -146,6 +163,9 @@ class Evaluation:
                 state=state,
                 hour_since=signal.hour_since,
                 hour_count=signal.hour_count,
+                fires=asked.fires,
+                compared=asked.compared,
+                expires_at=asked.expires_at,
             )
             self._watched[number] = watched
             self._of_mint.setdefault(asked.mint, {})[number] = watched
@@ -242,6 +262,8 @@ class Evaluation:
             states=states,
             fired=list(self._fired),
             hours=self._hours(),
+            ended=[each.signal_id for each in self._firing() if each.has_ended],
+            mints={each.signal_id: each.mint for each in self._firing()},
             bases=self.tracks.new_bases(),
             idle=self.tracks.idle() if with_idle else [],
             dropped=list(self._dropped),
@@ -253,15 +275,28 @@ class Evaluation:
         self._fired.clear()
         self._dropped.clear()
         self._has_begun = False
+        self.unwatch([each for each in outcome.ended if self._has_ended(each)])
         self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
+
+    def _firing(self) -> Iterator[_Watched]:
+        """Yield what has fired and is evaluated, once for each firing."""
+        for firing in self._fired:
+            watched = self._watched.get(firing.signal_id)
+            if watched is not None:
+                yield watched
+
+    def _has_ended(self, number: SignalId) -> bool:
+        """Say whether it has fired once: its owner may have resumed it meanwhile."""
+        watched = self._watched.get(number)
+        return watched is not None and watched.has_ended
 
     def _hours(self) -> dict[SignalId, FiredHour]:
         found = {}
         for firing in self._fired:
             watched = self._watched.get(firing.signal_id)
-            if watched is not None and watched.hour_since is not None:
-                hour = FiredHour(firing.fired_at, watched.hour_since, watched.hour_count)
-                found[firing.signal_id] = hour
+            if watched is not None:
+                since = watched.hour_since or firing.fired_at
+                found[firing.signal_id] = FiredHour(firing.fired_at, since, watched.hour_count)
         return found
 
     def _forget(self, number: SignalId) -> Mint | None:
@@ -290,26 +325,29 @@ class Evaluation:
         for watched in watching:
             if watched.least_confidence not in looked_at:
                 continue
-            if watched.field not in values:
-                values[watched.field] = read_field(report, watched.field)
-            value = values[watched.field]
+            value = _value(report, watched.field, values)
+            rule = watched.rule
+            if watched.compared is not None:
+                level = _value(report, watched.compared, values)
+                value = None if level is None else value
+                rule = msgspec.structs.replace(rule, level=level or 0.0)
             if value is not None:
-                self._look_at(watched, value, now)
+                self._look_at(watched, rule, value, now)
             self._looks += 1
             if self._looks >= LOOKS_AT_ONCE:
                 self._looks = 0
                 yield
 
-    def _look_at(self, watched: _Watched, value: float, now: UnixMs) -> None:
+    def _look_at(self, watched: _Watched, rule: Rule, value: float, now: UnixMs) -> None:
         tracks = self.tracks
         assert tracks.time is not None, "there is a report"
-        state, crossing = look(watched.rule, watched.state, value, tracks.time)
+        state, crossing = look(rule, watched.state, value, tracks.time)
         if state is not watched.state and state != watched.state:
             self._has_begun |= watched.state is None
             self._new.pop(watched.signal_id, None)
             watched.state, self._changed[watched.signal_id] = state, watched
         if crossing is not None and not watched.may_fire(now, self.firings_hour_max):
-            self.held_back += 1
+            self.held_back += watched.fires is Fires.EACH
         elif crossing is not None:
             assert tracks.slot is not None, "there is a report"
             self._fired.append(
@@ -325,6 +363,13 @@ class Evaluation:
                     fired_at=now,
                 )
             )
+
+
+def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:
+    """Return the value of *field*, which is read once for all rules."""
+    if field not in values:
+        values[field] = read_field(report, field)
+    return values[field]
 
 
 def _state_of(signal: Signal) -> RuleState | None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
-from typing import NamedTuple, NewType, Protocol, TypedDict, Unpack
+from typing import Final, NamedTuple, NewType, Protocol, TypedDict, Unpack
 
 from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.core.accounts.user import UserId
@@ -15,6 +15,14 @@ SignalId = NewType("SignalId", int)
 FiringId = NewType("FiringId", int)
 
 
+class Fires(StrEnum):
+    """How often an alert fires."""
+
+    ONCE = "once"  # then it has ended, until its owner resumes it
+    HOURLY = "hourly"  # at the first crossing in any hour
+    EACH = "each"  # at each crossing
+
+
 class SignalDenied(Enum):
     """Why a signal is not made or changed."""
 
@@ -24,6 +32,13 @@ class SignalDenied(Enum):
     TOO_MANY_MINTS = auto()  # of all users together
     UNVERIFIED = auto()  # the e-mail address of the user
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
+
+
+CROSSING: Final = {
+    None: SignalKind.CROSSES,
+    Direction.UP: SignalKind.ABOVE,
+    Direction.DOWN: SignalKind.BELOW,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +53,11 @@ class SignalRule:
     is_active    whether it is evaluated
     is_closed    looked at as each minute ends, without the candles that are open then
     least_confidence   reports whose price is not as good are not looked at
+    fires        how often it fires
+    compared     of crosses_field: the other value of the report; None: it has a level
+    direction    of crosses_field: which way it must cross; None: either
+    message      a text of the owner's own, in every e-mail and webhook; "": none
+    expires_at   it ends then; None: never
     """
 
     name: str
@@ -53,12 +73,17 @@ class SignalRule:
     is_active: bool = True
     is_closed: bool = False
     least_confidence: Confidence = Confidence.LOW
+    fires: Fires = Fires.EACH
+    compared: Field | None = None
+    direction: Direction | None = None
+    message: str = ""
+    expires_at: UnixMs | None = None
 
     @property
     def rule(self) -> Rule:
-        """What is evaluated."""
+        """What is evaluated; of crosses_field, with the level of that moment."""
         return Rule(
-            kind=self.kind,
+            kind=CROSSING[self.direction] if self.compared is not None else self.kind,
             level=self.level,
             margin=self.margin,
             percent=self.percent,
@@ -77,6 +102,9 @@ class Signal:
     webhook_failed_at   when its webhook was disabled; None: it is not
     webhook_at   when the address of its webhooks was last changed; None: not since it was made
     hour_since   when the hour began in which it has fired hour_count times; None: it never fired
+    ended_at     when it ended by itself, having fired once or expired; None: it has not
+    emailed_at   when its last e-mail was written
+    email_due_at when the e-mail about its firings since then is written; None: none wait
     """
 
     signal_id: SignalId
@@ -93,6 +121,9 @@ class Signal:
     hour_since: UnixMs | None = None
     hour_count: int = 0
     webhook_at: UnixMs | None = None
+    ended_at: UnixMs | None = None
+    emailed_at: UnixMs | None = None
+    email_due_at: UnixMs | None = None
 
     @property
     def sends_webhooks(self) -> bool:
@@ -121,6 +152,12 @@ class SignalChanges(TypedDict, total=False):
     state: str | None
     fired_at: UnixMs
     webhook_failed_at: UnixMs | None
+    fires: Fires
+    message: str
+    expires_at: UnixMs | None
+    ended_at: UnixMs | None
+    emailed_at: UnixMs
+    email_due_at: UnixMs | None
 
 
 class FiredHour(NamedTuple):
@@ -158,6 +195,30 @@ class NewFiring:
     fired_at: UnixMs
 
 
+class EmailState(StrEnum):
+    """Whether a firing is in an e-mail."""
+
+    WAITING = "waiting"  # for the pause since the last e-mail of the alert to end
+    WRITTEN = "written"
+    NOT_SENT = "not_sent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringEmail:
+    """How a firing is told by e-mail.
+
+    note         why it is in none
+    sent_at      when its e-mail was accepted; given_up_at: when no further attempt was left
+    reason       why the last attempt failed
+    """
+
+    state: EmailState
+    note: str | None = None
+    sent_at: UnixMs | None = None
+    given_up_at: UnixMs | None = None
+    reason: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
     """What happened, and how it was told by webhook: as the queue knows it, once it does.
@@ -166,6 +227,7 @@ class Firing:
     attempts      how often it was sent
     delivered_at  when it was accepted; given_up_at: when no further attempt was left
     reason        why the last attempt failed
+    email         how it was told by e-mail; None: by none
     """
 
     firing_id: FiringId
@@ -175,6 +237,7 @@ class Firing:
     delivered_at: UnixMs | None
     given_up_at: UnixMs | None
     reason: str | None
+    email: FiringEmail | None = None
 
     def after(self, attempts: int) -> "Firing":
         """Return it as it is after so many attempts."""
@@ -236,11 +299,17 @@ class ActiveRows(Protocol):
 class FiringRows(Protocol):
     """What fired, inside one transaction."""
 
-    def insert(self, firing: NewFiring, due_at: UnixMs | None) -> FiringId:
-        """Add a firing; *due_at*: None where it is not told by webhook."""
+    def insert(
+        self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
+    ) -> FiringId:
+        """Add a firing; *due_at*, *email*: None where it is not told by webhook, by e-mail."""
 
-    def insert_many(self, firings: Sequence[tuple[NewFiring, UnixMs | None]]) -> None:
-        """Add firings, each with its *due_at*, in that order."""
+    def insert_many(
+        self,
+        firings: Sequence[tuple[NewFiring, UnixMs | None]],
+        by_email: Collection[SignalId] = (),
+    ) -> None:
+        """Add firings, each with its *due_at*, in that order; of *by_email*, waiting for it."""
 
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int
@@ -274,3 +343,29 @@ class FiredRows(Protocol):
 
     def first_waiting(self) -> FiringId:
         """Return the first whose webhook no version noted as over; the next if there is none."""
+
+
+class AlertEmailRows(Protocol):
+    """Which firings are to be told by e-mail, inside one transaction."""
+
+    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
+
+    def mark(
+        self,
+        firings: Collection[FiringId],
+        state: EmailState,
+        *,
+        email_id: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Note the e-mail that tells of *firings*, or why none does."""
+
+    def due(self, now: UnixMs, limit: int) -> Sequence[Signal]:
+        """Return up to *limit* signals with firings whose pause has ended, longest due first."""
+
+    def expired(self, now: UnixMs, limit: int) -> Sequence[Signal]:
+        """Return up to *limit* signals that are evaluated and have expired."""
+
+    def refused(self, user_id: UserId, since: UnixMs) -> int:
+        """Return how many firings of a user since then are in no e-mail for a limit."""

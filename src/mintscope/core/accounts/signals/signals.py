@@ -14,8 +14,11 @@ from mintscope.base.time import DAY_MS, HOUR_S
 from mintscope.core.accounts.holdings.made import MadeThing, asked_for
 from mintscope.core.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.core.accounts.signals.checks import flaw_of
+from mintscope.core.accounts.signals.emails import EmailBounds, write_email
 from mintscope.core.accounts.signals.queue import Told, WebhookQueue
 from mintscope.core.accounts.signals.signal import (
+    EmailState,
+    Fires,
     Firing,
     FiringId,
     FiringKind,
@@ -26,13 +29,13 @@ from mintscope.core.accounts.signals.signal import (
     SignalRule,
 )
 from mintscope.core.accounts.signals.webhook import secret_text
-from mintscope.core.accounts.signals.writing import tell_by_email
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import UserId
 from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.signals.rule import Direction, Rule
 
 OLD_SECRET_MS: Final = DAY_MS
+NUMBER_DIGITS_MAX: Final = 18
 TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
 
 
@@ -43,14 +46,15 @@ class SignalBounds:
     per_user_max     signals of a user
     of_all_max       signals of all users that are evaluated
     mints_max        mints that these look at together
-    emails_day_max   e-mails to a user within a day
+    emails_day_max, emails_of_alert_max   as in EmailBounds
     allows_loopback  webhooks may go to addresses of this machine, in plain http
     """
 
     per_user_max: int = 20
     of_all_max: int = 10_000
     mints_max: int = 1_000
-    emails_day_max: int = 50
+    emails_day_max: int = EmailBounds().day_max
+    emails_of_alert_max: int = EmailBounds().of_alert_max
     allows_loopback: bool = False
 
 
@@ -127,13 +131,47 @@ class Signals:
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
         """Send the owner of a signal what is sent when it fires.  None: it is not there."""
-        now, emails_max = self.clock.now(), self.bounds.emails_day_max
+        now = self.clock.now()
+        bounds = EmailBounds(
+            day_max=self.bounds.emails_day_max, of_alert_max=self.bounds.emails_of_alert_max
+        )
         tested = await self.store.transact(
-            lambda rows: _test(rows, user_id, signal_id, now, emails_max)
+            lambda rows: _test(rows, user_id, signal_id, now, bounds)
         )
         if tested is not None and tested.due_at is not None:
             await self._try_now(signal_id, now)
         return tested
+
+    async def pause(self, link: str) -> Signal | None:
+        """Stop the e-mails of the signal of *link*, as an e-mail carries it; None: it is none.
+
+        A signal that tells in no other way is paused: its owner can resume it.
+        """
+        signal = await self.of_link(link)
+        if signal is None:
+            return None
+
+        def stop(asked: SignalRule) -> SignalRule:
+            if asked.webhook_url is None:
+                return replace(asked, is_active=False)
+            return replace(asked, by_email=False)
+
+        changed = await self.change(signal.user_id, signal.signal_id, stop)
+        return changed if isinstance(changed, Signal) else None
+
+    async def of_link(self, link: str) -> Signal | None:
+        """Return the signal of *link*; None: it is none, or the signal was deleted."""
+        number, _, proof = link.partition(".")
+        if not (number.isascii() and number.isdigit() and len(number) < NUMBER_DIGITS_MAX):
+            return None
+        if not self.secrets.is_pause_proof(int(number), proof):
+            return None
+        return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
+
+    async def refused(self, user_id: UserId) -> int:
+        """Return how many firings of a user within 24 hours are in no e-mail for a limit."""
+        since = UnixMs(self.clock.now() - DAY_MS)
+        return await self.store.read(lambda rows: rows.told.refused(user_id, since))
 
     async def firings(
         self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
@@ -212,10 +250,15 @@ class Signals:
             is_active=asked.is_active,
             is_closed=asked.is_closed,
             least_confidence=asked.least_confidence,
+            fires=asked.fires,
+            message=asked.message,
+            expires_at=asked.expires_at,
         )
         is_other = _evaluated(asked) != _evaluated(before)
         if is_other or asked.is_active > before.is_active:
             rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
+        if asked.is_active > before.is_active:
+            rows.signals.update(signal_id, ended_at=None)
         if asked.webhook_url != before.webhook_url:
             rows.signals.update(signal_id, webhook_at=at)
         if asked.webhook_url != before.webhook_url or asked.is_active > before.is_active:
@@ -255,9 +298,10 @@ def _as_told(firing: Firing, told: Told) -> Firing:
     )
 
 
-def _evaluated(asked: SignalRule) -> tuple[Rule, bool, Confidence]:
+def _evaluated(asked: SignalRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:
     """Return what of *asked* is evaluated: a signal of which it changes begins anew."""
-    return asked.rule, asked.is_closed, asked.least_confidence
+    ends = asked.fires, asked.expires_at
+    return asked.rule, asked.is_closed, asked.least_confidence, *ends
 
 
 def _find(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Signal | None:
@@ -291,7 +335,7 @@ def _renew(
 
 
 def _test(
-    rows: AccountRows, user_id: UserId, signal_id: SignalId, at: UnixMs, emails_day_max: int
+    rows: AccountRows, user_id: UserId, signal_id: SignalId, at: UnixMs, bounds: EmailBounds
 ) -> Firing | None:
     signal = _find(rows, user_id, signal_id)
     if signal is None:
@@ -308,7 +352,9 @@ def _test(
         reference=asked.level,
         fired_at=at,
     )
-    rows.firings.insert(firing, None if asked.webhook_url is None else at)
+    email = EmailState.WAITING if asked.by_email else None
+    firing_id = rows.firings.insert(firing, None if asked.webhook_url is None else at, email)
+    tested = rows.firings.of_signal(signal_id, None, 1)
     if asked.by_email:
-        tell_by_email(rows, signal, firing, at, emails_day_max)
-    return rows.firings.of_signal(signal_id, None, 1)[0]
+        write_email(rows, signal, tested, at, bounds, {})
+    return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]

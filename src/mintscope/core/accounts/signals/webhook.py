@@ -39,6 +39,8 @@ class FiredData(msgspec.Struct, frozen=True, rename="camel"):
     reference: float
     slot: int
     time: int
+    message: str = ""
+    compared_with: str | None = None
 
 
 class WebhookBody(msgspec.Struct, frozen=True):
@@ -69,6 +71,8 @@ def message_of(signal: Signal, firing: Firing) -> bytes:
         reference=fired.reference,
         slot=fired.slot,
         time=fired.time,
+        message=asked.message,
+        compared_with=asked.compared,
     )
     return msgspec.json.encode(WebhookBody(TYPES[fired.kind], iso_time(fired.fired_at), data))
 

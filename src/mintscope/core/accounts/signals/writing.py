@@ -1,17 +1,17 @@
 """Writing down what signals have seen: each report counts once, in whichever process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from mintscope.base.clock import Clock
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, MINUTE_MS, SECOND_MS
-from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.time import MINUTE_MS, SECOND_MS
+from mintscope.core.accounts.signals.emails import EmailBounds, Symbols, tell_by_email
 from mintscope.core.accounts.signals.evaluation import Outcome
-from mintscope.core.accounts.signals.signal import NewFiring, Signal, SignalId
+from mintscope.core.accounts.signals.signal import Signal, SignalId
 from mintscope.core.accounts.signals.turn import MintBase, SignalStanding
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.market.signals.tracks import pack
@@ -20,6 +20,16 @@ LEASE_MS: Final = 10 * SECOND_MS
 LEASE_MS_MAX: Final = 5 * MINUTE_MS
 COMPARED_AT_ONCE: Final = 1_000  # signals, by their revisions: a millisecond
 READ_AT_ONCE: Final = 200  # signals: some milliseconds
+DUE_AT_ONCE: Final = 50  # e-mails
+EXPIRED_AT_ONCE: Final = 500
+
+
+ReadSymbols = Callable[[Collection[Mint]], Awaitable[Symbols]]
+
+
+async def no_symbols(_mints: Collection[Mint]) -> Symbols:
+    """Return the symbol of no mint."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,8 @@ class SignalWriter:
     where the last ended.  The lease only spares others the work.
 
     holder           names this process
-    emails_day_max   to one user
+    emails_day_max, emails_of_alert_max, email_pause_ms   as in EmailBounds
+    symbols          returns what tokens are called, as far as it is known
     lease_ms         after so long without a word from it, another process takes over
     Raises ServiceUnavailable from every verb.
     """
@@ -60,7 +71,19 @@ class SignalWriter:
     clock: Clock
     holder: bytes
     emails_day_max: int
+    emails_of_alert_max: int = EmailBounds().of_alert_max
+    email_pause_ms: int = EmailBounds().pause_ms
+    symbols: ReadSymbols = no_symbols
     lease_ms: int = LEASE_MS
+
+    @property
+    def bounds(self) -> EmailBounds:
+        """How many e-mails are written."""
+        return EmailBounds(
+            day_max=self.emails_day_max,
+            of_alert_max=self.emails_of_alert_max,
+            pause_ms=self.email_pause_ms,
+        )
 
     async def take(self) -> SignalStanding | None:
         """Return where the evaluation stands if it is this process's turn."""
@@ -99,8 +122,31 @@ class SignalWriter:
 
     async def write(self, packed: PackedOutcome) -> bool:
         """Write down what was packed, all or nothing; False: it does not begin where we stand."""
+        now, mints = self.clock.now(), {*packed.outcome.mints.values()}
+        symbols = await self.symbols(mints) if mints else {}
+        return await self.store.transact(lambda rows: self._write(rows, packed, now, symbols))
+
+    async def tidy(self) -> None:
+        """Write the e-mails whose pause has ended, and end the signals that have expired."""
         now = self.clock.now()
-        return await self.store.transact(lambda rows: self._write(rows, packed, now))
+        due, expired = await self.store.read(
+            lambda rows: (
+                rows.told.due(now, DUE_AT_ONCE),
+                rows.told.expired(now, EXPIRED_AT_ONCE),
+            )
+        )
+        if due or expired:
+            symbols = await self.symbols({each.rule.mint for each in due})
+            await self.store.transact(lambda rows: self._tidy(rows, now, symbols))
+
+    def _tidy(self, rows: AccountRows, now: UnixMs, symbols: Symbols) -> None:
+        for signal in rows.told.due(now, DUE_AT_ONCE):
+            tell_by_email(rows, signal, now, self.bounds, symbols)
+        expired = rows.told.expired(now, EXPIRED_AT_ONCE)
+        for signal in expired:
+            rows.signals.update(signal.signal_id, is_active=False, ended_at=now)
+        if expired:
+            rows.turn.touch()
 
     def _hold(self, rows: AccountRows, now: UnixMs) -> SignalStanding | None:
         standing = rows.turn.standing()
@@ -113,19 +159,21 @@ class SignalWriter:
         if rows.turn.standing().holder == self.holder:
             rows.turn.hold(self.holder, UnixMs(0))
 
-    def _write(self, rows: AccountRows, packed: PackedOutcome, now: UnixMs) -> bool:
+    def _write(
+        self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: Symbols
+    ) -> bool:
         standing, outcome = rows.turn.standing(), packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
             return False
         rows.active.keep_states(packed.states)
         if outcome.fired:
-            self._tell(rows, outcome, now)
+            self._tell(rows, outcome, now, symbols)
         rows.turn.drop_bases(outcome.dropped)
         rows.turn.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
         rows.turn.advance(outcome.seq)
         return True
 
-    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs) -> None:
+    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: Symbols) -> None:
         """Note what fired, to be sent where owners want it; of no signal changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired}
         unchanged = {
@@ -139,41 +187,19 @@ class SignalWriter:
             if firing.signal_id in unchanged
         ]
         rows.firings.insert_many(
-            [(firing, now if signal.sends_webhooks else None) for signal, firing in told]
+            [(firing, now if signal.sends_webhooks else None) for signal, firing in told],
+            by_email={signal.signal_id for signal, _ in told if signal.rule.by_email},
         )
         rows.active.note_fired(
             {number: outcome.hours[number] for number in unchanged if number in outcome.hours}
         )
-        for signal, firing in told:
+        for number in unchanged.keys() & set(outcome.ended):
+            rows.signals.update(number, is_active=False, ended_at=now)
+        for signal in unchanged.values():
             if signal.rule.by_email:
-                tell_by_email(rows, signal, firing, now, self.emails_day_max)
+                tell_by_email(rows, signal, now, self.bounds, symbols)
 
 
 def _is_held(standing: SignalStanding, now: UnixMs) -> bool:
     """Say whether its holder may still be there; not if the clock was set back since it told."""
     return now < standing.held_until <= now + LEASE_MS_MAX
-
-
-def tell_by_email(
-    rows: AccountRows, signal: Signal, firing: NewFiring, at: UnixMs, emails_day_max: int
-) -> bool:
-    """Write to the owner of *signal*, unless that was done often enough in a day."""
-    kept = rows.users.get(signal.user_id)
-    if kept is None or kept.user.verified_at is None:
-        return False
-    email, kind = kept.user.email, EmailKind.SIGNAL_FIRED
-    if len(rows.emails.written_to(email, kind, UnixMs(at - DAY_MS))) >= emails_day_max:
-        return False
-    asked = signal.rule
-    facts = {
-        "signal": str(signal.signal_id),
-        "mint": asked.mint,
-        "field": asked.field,
-        "kind": str(firing.kind),
-        "value": repr(firing.value),
-        "direction": str(firing.direction),
-        "reference": repr(firing.reference),
-        "slot": str(firing.slot),
-    }
-    rows.emails.insert(kind, email, facts, None, at)
-    return True

@@ -24,6 +24,7 @@ class SignalKind(StrEnum):
     ABOVE = "above"  # the value comes to be greater than the level
     BELOW = "below"  # the value comes to be less than the level
     CROSSES = "crosses"  # either of them
+    CROSSES_FIELD = "crosses_field"  # the value comes to the other side of another value
     CHANGES_BY = "changes_by"  # it is so many percent away from where it was within the window
 
 

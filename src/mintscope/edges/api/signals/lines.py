@@ -5,11 +5,18 @@ from typing import Any, Final
 import msgspec
 
 from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.signals.signal import Firing, Signal, SignalRule
+from mintscope.core.accounts.signals.signal import (
+    EmailState,
+    Firing,
+    FiringEmail,
+    Signal,
+    SignalRule,
+)
 from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import SignalKind
 from mintscope.edges.api.signals.wire import (
     ChangedSignal,
+    EmailOutcome,
     EventLine,
     NewSignal,
     SignalLine,
@@ -36,6 +43,11 @@ def rule_of(body: NewSignal) -> SignalRule:
         by_email=body.email,
         is_closed=body.candles == CLOSED,
         least_confidence=body.least_confidence,
+        fires=body.fires,
+        compared=None if body.compared_with is None else Field(body.compared_with),
+        direction=body.direction,
+        message=body.message.strip(),
+        expires_at=_milliseconds(body.expires_at),
     )
 
 
@@ -44,6 +56,10 @@ def changes_of(body: ChangedSignal) -> dict[str, Any]:
     named = {name: getattr(body, name) for name in body.__struct_fields__}
     if isinstance(body.name, str):
         named["name"] = body.name.strip()
+    if isinstance(body.message, str):
+        named["message"] = body.message.strip()
+    if isinstance(body.expires_at, int):
+        named["expires_at"] = _milliseconds(body.expires_at)
     if body.candles is not msgspec.UNSET:
         named["candles"] = body.candles == CLOSED
     return {
@@ -57,13 +73,14 @@ def line_facts(signal: Signal) -> dict[str, Any]:
     """Return what is told of a signal, by the names of SignalLine."""
     asked = signal.rule
     is_move = asked.kind is SignalKind.CHANGES_BY
+    has_level = not is_move and asked.compared is None
     return {
         "signal_id": signal.signal_id,
         "name": asked.name,
         "mint": asked.mint,
         "field": asked.field,
         "kind": asked.kind,
-        "level": None if is_move else asked.level,
+        "level": asked.level if has_level else None,
         "margin": None if is_move else asked.margin,
         "percent": asked.percent if is_move else None,
         "window_s": asked.window_s if is_move else None,
@@ -71,6 +88,12 @@ def line_facts(signal: Signal) -> dict[str, Any]:
         "least_confidence": asked.least_confidence,
         "webhook_url": asked.webhook_url,
         "email": asked.by_email,
+        "fires": asked.fires,
+        "compared_with": asked.compared,
+        "direction": asked.direction,
+        "message": asked.message,
+        "expires_at": _seconds(asked.expires_at),
+        "ended_at": _seconds(signal.ended_at),
         "is_active": asked.is_active,
         "created_at": signal.created_at // 1000,
         "fired_at": _seconds(signal.fired_at),
@@ -96,6 +119,18 @@ def event_of(firing: Firing) -> EventLine:
         time=fired.time,
         fired_at=fired.fired_at // 1000,
         webhook=None if firing.due_at is None else _webhook_of(firing, firing.due_at),
+        email=None if firing.email is None else _email_of(firing.email),
+    )
+
+
+def _email_of(email: FiringEmail) -> EmailOutcome:
+    if email.state is not EmailState.WRITTEN:
+        return EmailOutcome(state=str(email.state), sent_at=None, reason=email.note)
+    state = "given_up" if email.given_up_at is not None else "waiting"
+    return EmailOutcome(
+        state="sent" if email.sent_at is not None else state,
+        sent_at=_seconds(email.sent_at),
+        reason=email.reason,
     )
 
 
@@ -109,6 +144,10 @@ def _webhook_of(firing: Firing, due_at: UnixMs) -> WebhookState:
         delivered_at=_seconds(firing.delivered_at),
         reason=firing.reason,
     )
+
+
+def _milliseconds(at_s: int | None) -> UnixMs | None:
+    return None if at_s is None else UnixMs(at_s * 1000)
 
 
 def _seconds(at: UnixMs | None) -> int | None:

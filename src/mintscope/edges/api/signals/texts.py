@@ -7,17 +7,18 @@ LIST: Final = (
     " Costs nothing."
 )
 MAKE: Final = (
-    "Makes an alert rule over one number of a token's report, looked at after every slot in which"
-    " the token is traded. It fires once when the number crosses its level, or is so many percent"
-    " from the lowest or highest of its window; the first look fires nothing. With"
-    " candles=closed it is looked at as each minute ends, without open candles. Webhooks are signed"
-    " as Standard Webhooks says, with webhookSecret, shown only here; they are tried again for 24"
-    " hours. An account may hold 20. Costs nothing."
+    "Makes an alert rule over one number of a token's report, checked after every slot with a trade"
+    " of it. It fires when the number crosses a level or another number, or moves so many percent"
+    " within a window: once, hourly or each time, as `fires` says; the first look fires nothing."
+    " With candles=closed it is checked as each minute ends. Webhooks are signed with webhookSecret,"
+    " shown only here (Standard Webhooks), and retried for 24 hours. An account may hold 20. Costs"
+    " nothing."
 )
 GET: Final = "Returns a signal. One of another account is not found. Costs nothing."
 CHANGE: Final = (
-    "Changes what is named, and nothing else; the mint, the field and the kind stay. After another"
-    " level, margin, percent, window or candles, and after being inactive, the signal begins again:"
+    "Changes what is named, and nothing else; the mint, the fields and the kind stay. After another"
+    " level, margin, percent, window, candles, fires or expiresAt, and after being inactive, the"
+    " signal begins again:"
     " its first look fires nothing. A webhook that was disabled is tried again once it has another"
     " address, or was inactive and is active again. Costs nothing."
 )
@@ -26,7 +27,7 @@ DELETE: Final = (
 )
 EVENTS: Final = (
     "Returns what a signal has fired in the last 30 days, newest first, and what became of the"
-    " webhook. Costs nothing."
+    " webhook and the e-mail. Costs nothing."
 )
 RENEW: Final = (
     "Makes another webhook secret and returns it, this once. For 24 hours webhooks are signed with"

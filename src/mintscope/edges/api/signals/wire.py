@@ -8,13 +8,14 @@ from msgspec import UNSET, UnsetType
 from mintscope.base.primitives import ADDRESS, INSTEAD_OF, PRINTABLE, about
 from mintscope.base.solana import WSOL
 from mintscope.core.accounts.signals.checks import (
+    MESSAGE_LENGTH_MAX,
     NAME_LENGTH_MAX,
     PERCENT_MAX,
     PERCENT_MIN,
     WINDOW_S_MAX,
     WINDOW_S_MIN,
 )
-from mintscope.core.accounts.signals.signal import FiringKind
+from mintscope.core.accounts.signals.signal import Fires, FiringKind
 from mintscope.core.market.basis.price_basis import Confidence
 from mintscope.core.market.signals.fields import FIELDS
 from mintscope.core.market.signals.rule import Direction, SignalKind
@@ -22,6 +23,8 @@ from mintscope.edges.api.wire import Wire
 
 EXAMPLE_URL = "https://example.org/hooks/mintscope"
 WEBHOOK_URL: Final = "webhook-url"
+MESSAGE_PATTERN: Final = r"^(?:[^\p{C}\p{Z}]| )*$"
+TIME_MAX: Final = 253_402_300_799  # the end of the year 9999, Unix seconds
 EXAMPLE_CURSOR = "eyJ0eXBlIjoic2lnbmFsIGV2ZW50cyIsImV2ZW50X2lkIjo0MX0"
 LIMIT_MAX = 100
 Name = Annotated[
@@ -93,7 +96,31 @@ LEAST = about(
     " price.liquidityUsd and price.rejectedShareH1 every one is.",
     "medium",
 )
-EMAIL = about("Whether firings are sent by e-mail, 50 a day at most.", False)  # noqa: FBT003
+EMAIL = about(
+    "Whether firings are sent by e-mail: one e-mail every 5 minutes, 20 of a signal and 50 of an"
+    " account in 24 hours at most. Events say what is in no e-mail, and why.",
+    False,  # noqa: FBT003
+)
+FIRES = about(
+    "once: at the first crossing; then the signal is inactive until isActive is set again. hourly:"
+    " at the first crossing in any hour. each: at every crossing, 30 in an hour at most.",
+    "once",
+)
+COMPARED = about(
+    "Of crosses_field: the other number of the report, of the same unit, as"
+    " `indicators.h1.ema200` of `price.usd`.",
+    None,
+)
+DIRECTION = about("Of crosses_field: up or down, the only way it must cross; null: either.", None)
+MESSAGE = about("A text of your own, in its e-mails and webhooks; empty: none.", "Sell half.")
+NewMessage = Annotated[
+    str,
+    MESSAGE,
+    msgspec.Meta(max_length=MESSAGE_LENGTH_MAX, extra_json_schema={"pattern": MESSAGE_PATTERN}),
+]
+EXPIRES = about("When it ends, Unix seconds; null: never.", None)
+NewExpiry = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
+NotOfFields = Annotated[None, about("Of crosses_field.", None)]
 
 
 class SignalLine(Wire):
@@ -112,6 +139,15 @@ class SignalLine(Wire):
     least_confidence: Annotated[Confidence, LEAST]
     webhook_url: Annotated[str | None, URL]
     email: Annotated[bool, EMAIL]
+    fires: Annotated[Fires, FIRES]
+    compared_with: Annotated[str | None, COMPARED]
+    direction: Annotated[Direction | None, DIRECTION]
+    message: Annotated[str, MESSAGE]
+    expires_at: Annotated[int | None, EXPIRES]
+    ended_at: Annotated[
+        int | None,
+        about("When it ended, having fired once or expired, Unix seconds; null: it has not.", None),
+    ]
     is_active: Annotated[bool, about("Whether it is looked at.", True)]  # noqa: FBT003
     created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
     fired_at: Annotated[int | None, about("When it last fired, Unix seconds; null: never.", None)]
@@ -148,6 +184,9 @@ class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
     least_confidence: Annotated[Confidence, LEAST] = Confidence.MEDIUM
     webhook_url: NewUrl = None
     email: Annotated[bool, EMAIL] = False
+    fires: Annotated[Fires, FIRES] = Fires.EACH
+    message: NewMessage = ""
+    expires_at: Annotated[NewExpiry | None, EXPIRES] = None
 
 
 class LevelSignal(SignalBasis, kw_only=True):
@@ -157,6 +196,8 @@ class LevelSignal(SignalBasis, kw_only=True):
     margin: Annotated[NotNegative | None, MARGIN] = None
     percent: NotOfLevels = None
     window_s: NotOfLevels = None
+    compared_with: NotOfFields = None
+    direction: NotOfFields = None
 
 
 class AboveSignal(LevelSignal, tag_field="kind", tag=SignalKind.ABOVE.value):
@@ -178,9 +219,24 @@ class MoveSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CHA
     window_s: NewWindow
     level: NotOfMoves = None
     margin: NotOfMoves = None
+    compared_with: NotOfFields = None
+    direction: NotOfFields = None
 
 
-NewSignal: TypeAlias = AboveSignal | BelowSignal | CrossesSignal | MoveSignal
+class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CROSSES_FIELD.value):
+    """Fires when the number comes to be on the other side of another number of the report."""
+
+    compared_with: Annotated[
+        str, COMPARED, msgspec.Meta(extra_json_schema={"enum": sorted(FIELDS)})
+    ]
+    direction: Annotated[Direction | None, DIRECTION] = None
+    margin: Annotated[NotNegative | None, MARGIN] = None
+    level: NotOfLevels = None
+    percent: NotOfLevels = None
+    window_s: NotOfLevels = None
+
+
+NewSignal: TypeAlias = AboveSignal | BelowSignal | CrossesSignal | MoveSignal | FieldSignal
 NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # told apart by `kind`
 
 
@@ -196,6 +252,9 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
     least_confidence: Annotated[Confidence, LEAST] | UnsetType = UNSET
     webhook_url: NewUrl | UnsetType = UNSET
     email: Annotated[bool, EMAIL] | UnsetType = UNSET
+    fires: Annotated[Fires, FIRES] | UnsetType = UNSET
+    message: NewMessage | UnsetType = UNSET
+    expires_at: Annotated[NewExpiry | None, EXPIRES] | UnsetType = UNSET
     is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003
 
 
@@ -213,6 +272,19 @@ class WebhookState(Wire):
     reason: Annotated[str | None, about("Why the last attempt failed.", None)]
 
 
+class EmailOutcome(Wire):
+    """Whether an e-mail tells of an event."""
+
+    state: Annotated[
+        str,
+        about("waiting, sent, given_up, or not_sent: an allowance was used up.", "sent"),
+    ]
+    sent_at: Annotated[
+        int | None, about("When it was accepted, Unix seconds; null: it was not.", 1_763_460_001)
+    ]
+    reason: Annotated[str | None, about("Why it was not sent, as `limit of 50 reached`.", None)]
+
+
 class EventLine(Wire):
     """What a signal has fired."""
 
@@ -228,6 +300,9 @@ class EventLine(Wire):
     fired_at: Annotated[int, about("When it was noticed, Unix seconds.", 1_763_460_000)]
     webhook: Annotated[
         WebhookState | None, about("The state of the webhook; null: there was none to send.")
+    ]
+    email: Annotated[
+        EmailOutcome | None, about("Whether an e-mail tells of it; null: there was none to send.")
     ]
 
 

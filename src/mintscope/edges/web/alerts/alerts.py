@@ -7,13 +7,29 @@ from typing import Final
 
 from mintscope.base.errors import NotFound
 from mintscope.base.limits import Denied, Limiter
-from mintscope.core.accounts.signals.signal import Signal, SignalDenied, SignalId, SignalRule
+from mintscope.base.primitives import Mint
+from mintscope.core.accounts.signals.signal import (
+    FiringId,
+    Signal,
+    SignalDenied,
+    SignalId,
+    SignalRule,
+)
 from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.signals.words import value_words
 from mintscope.core.accounts.user import UserId
+from mintscope.core.market.report import Reports
+from mintscope.core.market.signals.fields import Field
 from mintscope.edges.server.request import parse_id
 from mintscope.edges.web.alerts import words
 from mintscope.edges.web.alerts.form import FIRST, filled, parse_alert, values_of
-from mintscope.edges.web.form import InvalidForm, sentence
+from mintscope.edges.web.alerts.remarks import (
+    Remark,
+    impossible,
+    read_present,
+    remarks_on,
+)
+from mintscope.edges.web.form import InvalidForm, parse_place, sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.edges.web.tokens.lines import ShownToken
@@ -21,29 +37,45 @@ from mintscope.edges.web.tokens.search import TokenSearch, mint_of
 
 PATH: Final = "/alerts"
 ONE: Final = f"{PATH}/{{alert}}"
-EVENTS_SHOWN: Final = 20
+PAUSED: Final = "/pause-alert/{link}"
+EVENTS_SHOWN: Final = 50
 MADE_BEFORE: Final = "This form has made an alert already. Send it again to make another one."
 ONCE_BYTES: Final = 16
 ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
+STAYS: Final = ("mint", "field", "kind", "compared", "direction")
+PLACES: Final[Mapping[str, str]] = {  # which field of the form a flaw is of, by its beginning
+    "webhookUrl: ": "webhook",
+    "expected comparedWith": "compared",
+    "expected message": "message",
+    "expected name": "name",
+}
 REFUSALS: Final[Mapping[SignalDenied, str]] = {
-    SignalDenied.TOO_MANY: "You have as many alerts as there can be: delete one before.",
-    SignalDenied.TOO_MANY_OF_ALL: "There are as many alerts as this service looks at.",
-    SignalDenied.TOO_MANY_MINTS: "The alerts of this service look at as many tokens as they can.",
+    SignalDenied.TOO_MANY: "You have the largest number of alerts. Delete one first.",
+    SignalDenied.TOO_MANY_OF_ALL: "This service watches the largest number of alerts it can.",
+    SignalDenied.TOO_MANY_MINTS: "This service watches the largest number of tokens it can.",
     SignalDenied.KEY_USED: MADE_BEFORE,
     SignalDenied.NOT_FOUND: MADE_BEFORE,
-    SignalDenied.UNVERIFIED: "Verify your e-mail address before, under Settings > Account.",
+    SignalDenied.UNVERIFIED: "Verify your e-mail address first, under Settings > Account.",
 }
 
 
 class AlertPages:
-    """What a person is told of.
+    """What a person is notified of.
 
     tests    counts those of a user, together with the API's
     search   finds the tokens that they are of
+    reports  tell their numbers now; None where pages show no market
     """
 
-    def __init__(self, signals: Signals, tests: Limiter, search: TokenSearch) -> None:
+    def __init__(
+        self,
+        signals: Signals,
+        tests: Limiter,
+        search: TokenSearch,
+        reports: Reports | None = None,
+    ) -> None:
         self._signals = signals
+        self._reports = reports
         self._tests = tests
         self._search = search
 
@@ -61,19 +93,25 @@ class AlertPages:
         yield post(f"{ONE}/edit", self.change, signed_in)
         yield get(f"{ONE}/delete", self.ask_delete, signed_in)
         yield post(f"{ONE}/delete", self.delete, signed_in)
+        yield get(PAUSED, self.ask_pause)
+        yield PageRoute(method="POST", path=PAUSED, handler=self.pause, is_from_anywhere=True)
 
     async def list(self, request: PageRequest) -> PageResponse:
         """Show all alerts."""
         own = await self._signals.of_user(_user_id(request))
         named = await self._search.named([each.rule.mint for each in own])
         most = self._signals.bounds.per_user_max
+        refused = await self._signals.refused(_user_id(request))
         facts = {"alerts": own, "most": most, "words": words, "named": named}
-        return Page("alerts/list.html", facts)
+        return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
         """Ask what the new alert is to wait for; `mint` of the query is filled in."""
         mint = request.query_params.line("mint")
-        return await self._ask({**filled(request.form), **FIRST, "mint": mint, "once": _once()})
+        values = {**filled(request.form), **FIRST, "mint": mint, "once": _once()}
+        if request.signed_in.user.verified_at is None:
+            values["email"] = ""
+        return await self._ask(values)
 
     async def make(self, request: PageRequest) -> PageResponse:
         """Make an alert, one of a form however often it is sent; show the secret of its webhook.
@@ -89,6 +127,14 @@ class AlertPages:
             asked = self._sound(values)
         except InvalidForm as invalid:
             return await self._ask_again(values, invalid.errors)
+        remarks = await self._unread(request, asked)
+        if remarks:
+            return await self._ask(values, remarks=remarks)
+        return await self._make(request, asked, values)
+
+    async def _make(
+        self, request: PageRequest, asked: SignalRule, values: Mapping[str, str]
+    ) -> PageResponse:
         once = values["once"][:ONCE_LENGTH_MAX] or None
         made = await self._signals.make(_user_id(request), asked, once)
         if isinstance(made, SignalDenied):
@@ -98,12 +144,38 @@ class AlertPages:
         return Redirect(f"{PATH}/{made.signal_id}", notice="alert-made")
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show an alert, and what it has told of late.  Raises NotFound."""
+        """Show an alert, and what it has fired, newest first.  Raises NotFound."""
         alert = await self._own(request)
-        events = await self._signals.firings(alert.user_id, alert.signal_id, None, EVENTS_SHOWN)
+        place = parse_place(request.query_params.text("before"))
+        before = None if place is None else FiringId(place)
+        numbers = alert.user_id, alert.signal_id
+        events = await self._signals.firings(*numbers, before, EVENTS_SHOWN + 1) or []
+        shown = events[:EVENTS_SHOWN]
         named = await self._search.named([alert.rule.mint])
-        facts = {"alert": alert, "events": events or [], "words": words, "named": named}
+        facts = {
+            "alert": alert,
+            "events": shown,
+            "older": shown[-1].firing_id if len(events) > len(shown) else None,
+            "is_newest": before is None,
+            "refused": await self._signals.refused(alert.user_id),
+            "words": words,
+            "named": named,
+        }
         return Page("alerts/show.html", facts)
+
+    async def ask_pause(self, request: PageRequest) -> PageResponse:
+        """Offer the button that pauses the alert of an e-mail.  Raises NotFound."""
+        alert = await self._signals.of_link(request.path_params["link"])
+        if alert is None:
+            raise NotFound
+        return Page("alerts/pause.html", {"alert": alert, "is_done": False})
+
+    async def pause(self, request: PageRequest) -> PageResponse:
+        """Pause it: the button, or the one click of a mail program (RFC 8058).  Raises NotFound."""
+        alert = await self._signals.pause(request.path_params["link"])
+        if alert is None:
+            raise NotFound
+        return Page("alerts/pause.html", {"alert": alert, "is_done": True})
 
     async def test(self, request: PageRequest) -> PageResponse:
         """Tell as it tells when it fires, so often an hour.  Raises NotFound."""
@@ -138,14 +210,17 @@ class AlertPages:
         return await self._ask(values_of(alert.rule), alert=alert)
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change what it waits for; token, value and kind stay.  Raises NotFound."""
+        """Change what it waits for; token, values and kind stay.  Raises NotFound."""
         alert = await self._own(request)
         kept = values_of(alert.rule)
-        values = filled(request.form) | {name: kept[name] for name in ("mint", "field", "kind")}
+        values = filled(request.form) | {name: kept[name] for name in STAYS}
+        values["fires"] = values["fires"] or kept["fires"]
         try:
             asked = replace(self._sound(values), is_active=alert.rule.is_active)
         except InvalidForm as invalid:
             return await self._ask(values, invalid.errors, alert=alert)
+        if remarks := await self._unread(request, asked):
+            return await self._ask(values, alert=alert, remarks=remarks)
         return await self._change(alert, asked, values)
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
@@ -183,8 +258,13 @@ class AlertPages:
         *,
         alert: Signal | None = None,
         found: Sequence[ShownToken] | None = None,
+        remarks: Sequence[Remark] = (),
     ) -> Page:
-        """Return the form; *found* may be chosen from, None where nothing was looked for."""
+        """Return the form.
+
+        found     may be chosen from; None where nothing was looked for
+        remarks   are to be read before it is sent again
+        """
         mint = mint_of(values["mint"])
         named = {} if mint is None else await self._search.named([mint])
         facts = {
@@ -193,8 +273,30 @@ class AlertPages:
             "chosen": None if mint is None else named.get(mint),
             "found": found or [],
             "is_looked_for": found is not None and mint is None,
+            "now_values": await self._now_words(mint),
+            "remarks": remarks,
         }
-        return Page("alerts/form.html", facts, errors=errors, values=values)
+        status = 422 if remarks else None
+        return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
+
+    async def _now_words(self, mint: Mint | None) -> Mapping[Field, str]:
+        """Return the numbers of a token now, as they are shown beside the level."""
+        present = await read_present(self._reports, mint)
+        if present is None:
+            return {}
+        return {field: value_words(field, value) for field, value in present.values.items()}
+
+    async def _unread(self, request: PageRequest, asked: SignalRule) -> Sequence[Remark]:
+        """Return what is to be read before *asked* is made, unless the form says that it was.
+
+        The form of an earlier version says nothing of it, and is not asked.
+        """
+        said = request.form.texts("read")
+        if not said:
+            return []
+        remarks = remarks_on(asked, await read_present(self._reports, asked.mint))
+        has_read = set(said[0].split())
+        return remarks if any(each.name not in has_read for each in remarks) else []
 
     async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
         """Return the form of a new alert; what is no mint may be the name of a token."""
@@ -208,8 +310,11 @@ class AlertPages:
         asked = parse_alert(values)
         flaw = self._signals.flaw(asked)
         if flaw is not None:
-            where = "webhook" if flaw.startswith("webhookUrl: ") else ""
-            raise InvalidForm({where: sentence(flaw.removeprefix("webhookUrl: "))})
+            name = next((each for each in PLACES if flaw.startswith(each)), "")
+            flaw = flaw.removeprefix("webhookUrl: ")
+            raise InvalidForm({PLACES.get(name, ""): sentence(flaw)})
+        if cannot := impossible(asked):
+            raise InvalidForm({"level": cannot})
         return asked
 
     def _secret(self, alert: Signal) -> Page:

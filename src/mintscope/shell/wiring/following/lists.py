@@ -1,11 +1,16 @@
 """The list of tokens, kept by each api process."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.limits import Limit
+from mintscope.base.primitives import Mint
+from mintscope.core.accounts.signals.writing import ReadSymbols
 from mintscope.core.market.listing.columns import load_list_kernels
+from mintscope.core.market.listing.listed import ListedTokens, ListQuestion
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.tokens.routes import LISTS, ListParts
 from mintscope.edges.follow.follower import Follower
@@ -38,3 +43,22 @@ async def listing(
             Check("list_age", lister.expect_current, is_vital=False),
         ]
         yield ListParts(lister, limit, origin, follower.follows_files), checks
+
+
+def symbols_of(lists: ListParts) -> ReadSymbols:
+    """Return what finds the symbols of mints in the list; of none while it is loaded."""
+
+    async def read(mints: Collection[Mint]) -> Mapping[Mint, str]:
+        try:
+            listed = lists.lists.newest()
+        except ServiceUnavailable:
+            return {}
+        return await asyncio.to_thread(_symbols, listed, mints)
+
+    return read
+
+
+def _symbols(listed: ListedTokens, mints: Collection[Mint]) -> Mapping[Mint, str]:
+    asked = ListQuestion(among=tuple(mints), limit=len(mints))
+    found = [line.listed for line in listed.page(asked).lines]
+    return {each.mint: each.symbol for each in found if each.symbol}

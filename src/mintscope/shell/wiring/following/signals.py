@@ -15,7 +15,7 @@ from mintscope.core.accounts.signals.deliveries import Deliveries
 from mintscope.core.accounts.signals.evaluation import Evaluation
 from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.signals.signals import SignalBounds, Signals
-from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.accounts.signals.writing import ReadSymbols, SignalWriter, no_symbols
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.market.log import LogReader
 from mintscope.core.market.signals.tracks import Tracks
@@ -44,6 +44,7 @@ def make_signals(
         of_all_max=config.of_all_max,
         mints_max=config.mints_max,
         emails_day_max=config.emails_per_day_max,
+        emails_of_alert_max=config.emails_per_alert_max,
         allows_loopback=config.webhook_loopback,
     )
     return Signals(
@@ -66,12 +67,13 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     pepper: bytes,
     limits: Limits,
     clock: Clock,
+    symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[list[Check]]:
     """Evaluate signals and send their webhooks during the block; yield the check of signals."""
     if not config.enabled:
         yield []
         return
-    watcher = make_watcher(config, reader, store, clock)
+    watcher = make_watcher(config, reader, store, clock, symbols)
     receivers = Receivers(limits, clock, per_minute=config.webhooks_per_minute_max)
     deliveries = make_deliveries(config, store, queue, pepper, clock)
     sender = make_sender(config, deliveries, receivers, clock)
@@ -80,9 +82,13 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
 
 
 def make_watcher(
-    config: SignalsConfig, reader: LogReader, store: AccountStore, clock: Clock
+    config: SignalsConfig,
+    reader: LogReader,
+    store: AccountStore,
+    clock: Clock,
+    symbols: ReadSymbols = no_symbols,
 ) -> Watcher:
-    """Return what looks at signals."""
+    """Return what looks at signals; *symbols* returns what tokens are called."""
     return Watcher(
         reader=reader,
         writer=SignalWriter(
@@ -90,6 +96,9 @@ def make_watcher(
             clock=clock,
             holder=os.urandom(HOLDER_BYTES),
             emails_day_max=config.emails_per_day_max,
+            emails_of_alert_max=config.emails_per_alert_max,
+            email_pause_ms=config.email_pause_s * SECOND_MS,
+            symbols=symbols,
             lease_ms=int(config.takeover_s * SECOND_MS),
         ),
         evaluation=Evaluation(

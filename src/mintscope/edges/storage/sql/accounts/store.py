@@ -20,6 +20,7 @@ from mintscope.edges.storage.sql.accounts.factors import (
 )
 from mintscope.edges.storage.sql.accounts.made import SqlMadeRows
 from mintscope.edges.storage.sql.accounts.people import SqlSessionRows, SqlUserRows
+from mintscope.edges.storage.sql.accounts.signals.emails import SqlAlertEmailRows
 from mintscope.edges.storage.sql.accounts.signals.firings import SqlFiringRows
 from mintscope.edges.storage.sql.accounts.signals.signals import SqlSignalRows
 from mintscope.edges.storage.sql.accounts.signals.turn import SqlTurnRows
@@ -109,5 +110,6 @@ def rows_of(db: Database) -> AccountRows:
         active=signals,
         firings=firings,
         fired=firings,
+        told=SqlAlertEmailRows(db, firings, signals),
         turn=SqlTurnRows(db),
     )

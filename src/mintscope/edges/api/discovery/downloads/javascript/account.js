@@ -4,7 +4,8 @@ const PAGE_MAX = 100;
 const OF_SIGNUP = ["email", "motivation", "userType", "scopes", "telegram", "twitter"];
 const OF_SIGNAL = [
     "name", "mint", "field", "kind", "level", "margin", "percent", "windowS", "candles",
-    "leastConfidence", "webhookUrl", "email", "isActive",
+    "leastConfidence", "webhookUrl", "email", "isActive", "fires", "comparedWith", "direction",
+    "message", "expiresAt",
 ];
 /** Calls of API keys and of signing up for one, all of them free. */
 export class AccountCalls {

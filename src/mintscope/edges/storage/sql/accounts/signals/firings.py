@@ -7,14 +7,18 @@ from typing import Final
 
 from mintscope.base.primitives import UnixMs
 from mintscope.core.accounts.signals.signal import (
+    EmailState,
     Firing,
+    FiringEmail,
     FiringId,
     NewFiring,
     SignalId,
 )
 from mintscope.edges.storage.database import Batch, marks
+from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows
 from mintscope.edges.storage.sql.accounts.table import NO_END, Columns, Table
 
+EMAILS: Final = SqlEmailRows.NAME
 NUMBERS_MAX: Final = 500  # in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
@@ -30,6 +34,7 @@ MANY: Final = Batch(
         "reference": "double precision",
         "fired_at": "bigint",
         "due_at": "bigint",
+        "email": "text",
     },
 )
 FIRST_WAITING: Final = f"""
@@ -59,31 +64,57 @@ class SqlFiringRows(Table[FiringId, Firing]):
         "signal_firing",
         firing_id="signal_firing.id",
         fired=Columns(NewFiring, "signal_firing", signal_id="signal_firing.signal"),
+        email=Columns(
+            FiringEmail,
+            EMAILS,
+            state="signal_firing.email",
+            note="signal_firing.email_note",
+        ),
     )
-    SOURCE = "signal_firing WHERE"
+    SOURCE = f"signal_firing LEFT JOIN {EMAILS} ON {EMAILS}.id = signal_firing.email_id WHERE"
 
-    def insert(self, firing: NewFiring, due_at: UnixMs | None) -> FiringId:
-        """Add a firing; *due_at*: None where it is not told by webhook."""
+    def insert(
+        self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
+    ) -> FiringId:
+        """Add a firing; *due_at*, *email*: None where it is not told by webhook, by e-mail."""
         columns = asdict(firing)
-        return self._add(
-            {"signal": columns.pop("signal_id"), **columns, "due_at": self._due(due_at)}
-        )
+        how = {"due_at": self._due(due_at), "email": email}
+        return self._add({"signal": columns.pop("signal_id"), **columns, **how})
 
-    def insert_many(self, firings: Sequence[tuple[NewFiring, UnixMs | None]]) -> None:
-        """Add firings, each with its *due_at*, in that order."""
-        told = [(*astuple(firing), self._due(due_at)) for firing, due_at in firings]
+    def insert_many(
+        self,
+        firings: Sequence[tuple[NewFiring, UnixMs | None]],
+        by_email: Collection[SignalId] = (),
+    ) -> None:
+        """Add firings, each with its *due_at*, in that order; of *by_email*, waiting for it."""
+        told = [
+            (
+                *astuple(firing),
+                self._due(due_at),
+                EmailState.WAITING.value if firing.signal_id in by_email else None,
+            )
+            for firing, due_at in firings
+        ]
         self._db.executemany(MANY, told)
+
+    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
+        condition = "signal = ? AND email = 'waiting' ORDER BY signal_firing.id LIMIT ?"
+        return self._all(condition, signal_id, limit)
 
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int
     ) -> Sequence[Firing]:
         """Return up to *limit* firings, newest first, that are older than *before*."""
-        condition = f"signal = ? AND id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
+        condition = (
+            f"signal = ? AND signal_firing.id < coalesce(?, {NO_END})"
+            " ORDER BY signal_firing.id DESC LIMIT ?"
+        )
         return self._all(condition, signal_id, before, limit)
 
     def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
         """Return up to *limit* firings of all signals, oldest first, behind *firing_id*."""
-        return self._all("id > ? ORDER BY id LIMIT ?", firing_id, limit)
+        return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
 
     def first_waiting(self) -> FiringId:
         """Return the first whose webhook no version noted as over; the next if there is none."""

@@ -74,6 +74,15 @@ class SqlSignalRows(Table[SignalId, Signal]):
         """Return up to *limit* that are evaluated, in the order of their numbers."""
         return self._all("id >= ? AND is_active = 1 ORDER BY id LIMIT ?", signal_id, limit)
 
+    def email_due(self, now: UnixMs, limit: int) -> Sequence[Signal]:
+        """Return up to *limit* with firings whose pause has ended, longest due first."""
+        return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
+
+    def expired(self, now: UnixMs, limit: int) -> Sequence[Signal]:
+        """Return up to *limit* that are evaluated and have expired."""
+        condition = "expires_at <= ? AND is_active = 1 ORDER BY expires_at, id LIMIT ?"
+        return self._all(condition, now, limit)
+
     def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
         """Write down the states of those that have that revision."""
         told = [(state, number, revision) for number, revision, state in states]

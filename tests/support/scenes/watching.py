@@ -1,0 +1,149 @@
+"""An installation whose alerts are watched: its accounts, its log, and the processes that watch."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from mintscope.base.clock import ManualClock
+from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.solana import WSOL
+from mintscope.core.accounts.email_address import EmailAddress
+from mintscope.core.accounts.secrets import AccountSecrets
+from mintscope.core.accounts.signals.emails import EmailBounds
+from mintscope.core.accounts.signals.evaluation import Evaluation
+from mintscope.core.accounts.signals.signal import Firing, Signal, SignalId, SignalRule
+from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.signals.writing import SignalWriter
+from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.core.accounts.user import NewUser, UserId, UserKind
+from mintscope.core.market.log import Appended, PricedSwap
+from mintscope.core.market.signals.fields import Field
+from mintscope.core.market.signals.rule import SignalKind
+from mintscope.core.market.signals.tracks import Tracks
+from mintscope.edges.follow.follower import look_again_soon
+from mintscope.edges.follow.watcher import Watcher
+from support.fakes.log import FakeLog
+from support.scenes.account_stores import ENGINES
+from support.scenes.service import NOW
+from support.scenes.stores import PEPPER
+
+MINT: Final = Mint(WSOL)
+LEVEL: Final = 10.0
+TRACKS: Final = [Tracks(4), Tracks(4)]  # of two processes: what they compile is kept
+EMAIL: Final = EmailAddress("alice@example.org")
+
+
+def swap(price: float) -> PricedSwap:
+    return PricedSwap(MINT, 0, 0, -1, 0, True, 10**6, price, 0.01)  # noqa: FBT003
+
+
+def begun_log() -> FakeLog:
+    """Return a log with nine minutes of a mint that trades at 9."""
+    log = FakeLog()
+    log.track(MINT)
+    for minute in range(9):
+        log.append(minute + 1, NOW // 1000 - 600 + 60 * minute, swap(9.0))
+    return log
+
+
+def trade(log: FakeLog, price: float) -> None:
+    tip = log.tip_at(log.seq)
+    slot = 1 + max(each.header.slot for each in log.kept if isinstance(each, Appended))
+    log.append(slot, (tip.time or 0) + 1, swap(price))
+
+
+AT_ONCE: Final = EmailBounds(pause_ms=0)
+
+
+@dataclass
+class Scene:
+    """An installation: its accounts, its log, and the processes that watch."""
+
+    store: AccountStore
+    log: FakeLog
+    clock: ManualClock
+    user_id: UserId = field(init=False)
+    signals: Signals = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.signals = Signals(
+            store=self.store,
+            secrets=AccountSecrets.derive(PEPPER),
+            clock=self.clock,
+            entropy=Random(1).randbytes,
+        )
+
+    async def open_user(self) -> None:
+        new = NewUser(
+            kind=UserKind.AGENT, username="a", email=EMAIL, verified_at=NOW, created_at=NOW
+        )
+        self.user_id = await self.store.transact(lambda rows: rows.users.insert(new))
+
+    async def begin_anew(self) -> None:
+        """Have another log, no signal, and nothing that was looked at."""
+        for signal in await self.signals.of_user(self.user_id):
+            await self.signals.delete(self.user_id, signal.signal_id)
+
+        def forget(rows: AccountRows) -> None:
+            rows.turn.drop_bases([MINT])
+            rows.turn.hold(b"", UnixMs(0))
+            rows.turn.advance(0)
+
+        await self.store.transact(forget)
+        self.log = begun_log()
+
+    async def make(self, kind: SignalKind = SignalKind.ABOVE, **more: Any) -> SignalId:
+        asked: dict[str, Any] = {
+            "name": "up",
+            "mint": MINT,
+            "field": Field("price.usd"),
+            "level": LEVEL,
+            **more,
+        }
+        made = await self.signals.make(self.user_id, SignalRule(kind=kind, **asked))
+        assert isinstance(made, Signal)
+        return made.signal_id
+
+    def watcher(
+        self,
+        process: int = 0,
+        store: AccountStore | None = None,
+        clock: ManualClock | None = None,
+        bounds: EmailBounds = AT_ONCE,
+    ) -> Watcher:
+        """Return one as a process has that was just started; *bounds* of its e-mails."""
+        writer = SignalWriter(
+            store=store or self.store,
+            clock=clock or self.clock,
+            holder=bytes([1 + process]),
+            emails_day_max=bounds.day_max,
+            emails_of_alert_max=bounds.of_alert_max,
+            email_pause_ms=bounds.pause_ms,
+        )
+        return Watcher(
+            reader=self.log,
+            writer=writer,
+            evaluation=Evaluation(tracks=TRACKS[process]),
+            clock=self.clock,
+            wait=look_again_soon,
+        )
+
+    async def fired(self, signal_id: SignalId) -> Sequence[Firing]:
+        """Return what a signal has fired, oldest first."""
+        found = await self.signals.firings(self.user_id, signal_id, None, 1000)
+        assert found is not None
+        return found[::-1]
+
+    async def seqs(self, signal_id: SignalId) -> list[int]:
+        return [each.fired.seq for each in await self.fired(signal_id)]
+
+
+@asynccontextmanager
+async def opened(engine: str, folder: Path) -> AsyncIterator[Scene]:
+    async with ENGINES[engine](folder) as store:
+        scene = Scene(store, begun_log(), ManualClock(NOW))
+        await scene.open_user()
+        yield scene
