@@ -37,6 +37,24 @@ const claims = await verifyReceiptSignatureJWS(extractReceiptFromResponse(answer
 console.log(answer.status, claims.payer === signer.address, claims.resourceUrl.endsWith(mint));
 process.exit(0);
 """
+SIGN_IN: Final = """
+import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
+import { wrapFetchWithSIWx } from "@x402/extensions/sign-in-with-x";
+
+const [origin, mint] = process.argv.slice(2);
+const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
+const signer = await createKeyPairSignerFromBytes(secret);
+const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
+const payer = new x402Client().register("solana:*", scheme);
+payer.setSpendControls?.({ allowedAssets: true });
+const pay = wrapFetchWithPayment(fetch, payer);
+const bought = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "POST" });
+const answer = await wrapFetchWithSIWx(fetch, signer)(`${origin}/v1/token/${mint}`);
+console.log(bought.status, answer.status, answer.headers.has("x-credits-remaining"));
+process.exit(0);
+"""
 OF_VERSION_1: Final = """
 import { createSigner, wrapFetchWithPayment } from "x402-fetch";
 
@@ -178,6 +196,14 @@ CLIENTS: Final = (
         program=RECEIPT,
         expects="200 true true",
         does="pays, checks the receipt by its DID",
+    ),
+    OtherClient(
+        name="@x402/extensions SIWX",
+        version="2.27.0",
+        packages=("@x402/fetch@2.27.0", "@x402/svm@2.27.0", "@x402/extensions@2.27.0", KIT),
+        program=SIGN_IN,
+        expects="201 200 true",
+        does="spends credits by signing in",
     ),
     _mcp("1.20.0"),
     _mcp("1.32.2"),

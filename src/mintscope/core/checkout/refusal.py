@@ -6,6 +6,7 @@ import msgspec
 
 from mintscope.base.errors import ServiceError
 from mintscope.base.primitives import UnixMs
+from mintscope.core.credits.sign_in import SignInFlaw
 from mintscope.core.payments.outcome import AlreadyUsed, Unavailable, Unresolved
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.protocol.requirement import Requirement
@@ -29,6 +30,12 @@ class NoCredits(msgspec.Struct, frozen=True):
     credit_count: int = 1
 
 
+class SignInRefused(msgspec.Struct, frozen=True):
+    """A wallet has signed something that proves nothing, or that has taken credits before."""
+
+    flaw: SignInFlaw
+
+
 class KeyCapped(msgspec.Struct, frozen=True):
     """The API key has spent what its owner lets it spend in a month, which ends at *until*."""
 
@@ -40,6 +47,7 @@ Cause = (
     | NothingForSale
     | NoCredits
     | KeyCapped
+    | SignInRefused
     | Refused
     | AlreadyUsed
     | Unresolved

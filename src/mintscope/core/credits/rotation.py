@@ -51,6 +51,12 @@ class RotationStore(Protocol):
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return the issued purchase of credits that the transaction paid for."""
 
+    async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
+        """Return the account with most credits, if there is one, whose credits *wallet* has bought.
+
+        All that are left on it are of purchases of *wallet*, and belong to no user.
+        """
+
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:

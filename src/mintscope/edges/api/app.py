@@ -67,7 +67,7 @@ CORS: Final = Cors(
     methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
     request_headers=[
         "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID",
-        "PAYMENT-SIGNATURE",
+        "PAYMENT-SIGNATURE", "SIGN-IN-WITH-X",
         "Access-Control-Expose-Headers",  # official x402 clients send it with their payment
     ],
     exposed=[

@@ -1,8 +1,8 @@
 """The names under which this front sells, what was sold under them, and how it is paid for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -16,6 +16,7 @@ from mintscope.core.market.timeframe import Timeframe
 from mintscope.core.payments.books.orphans import SoldItem
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle
 from mintscope.core.payments.protocol.advert import Advert
+from mintscope.core.payments.protocol.headers import NO_MORE
 from mintscope.core.payments.protocol.requirement import Requirement, Resource, ResourceKind
 from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
 from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
@@ -104,17 +105,19 @@ def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
     yield SoldItem(SCREEN_KIND, 1)
 
 
-def how_to_pay(
+def how_to_pay(  # noqa: PLR0913 - one argument for each part
     merchant: Merchant,
     order: Order,
     requirements: Sequence[Requirement],
     advert: Advert | None,
     *,
     trial: str | None = None,
+    more: Mapping[str, Any] = NO_MORE,
 ) -> HowToPay:
     """Return the details of a 402 body, for clients that cannot read its header.
 
     trial   the path of the same for free, None if there is none
+    more    extensions of x402 beside that of *advert*
     """
     accepts = [
         AcceptedAsset(
@@ -127,6 +130,7 @@ def how_to_pay(
         )
         for each in requirements
     ]
+    extensions = dict(more) if advert is None else {"bazaar": advert.bazaar} | dict(more)
     return HowToPay(
         price_usd=f"{order.usd.normalize():f}",
         accepts=accepts,
@@ -134,5 +138,5 @@ def how_to_pay(
         buy=merchant.origin + bundle_resource(BUNDLES[0]),
         trial=UNSET if trial is None else merchant.origin + trial,
         description=UNSET if advert is None else advert.description,
-        extensions=UNSET if advert is None else {"bazaar": advert.bazaar},
+        extensions=extensions or UNSET,
     )

@@ -21,6 +21,7 @@ from mintscope.core.checkout.refusal import (
     NothingForSale,
     NothingPresented,
     PaymentOption,
+    SignInRefused,
 )
 from mintscope.core.payments.outcome import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
 from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
@@ -40,6 +41,10 @@ VERSION_1: Final = (
     " `x402` do."
 )
 NOTHING_SENT: Final = "Nothing was sent for this request, nothing was charged for it."
+SIGN_IN_REFUSED: Final = (
+    "The sign-in is refused: {}. Sign the challenge of this answer, which is good for 5 minutes,"
+    " for this path and once; nothing was charged."
+)
 NO_CREDIT_LEFT: Final = (
     "The credential is valid, and its balance is 0 credits; nothing was charged."
 )
@@ -110,6 +115,8 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
     match refused.cause:
         case NothingPresented():
             return PaymentRequired(unpaid + why)
+        case SignInRefused(flaw=flaw):
+            return PaymentRequired(f"{SIGN_IN_REFUSED.format(flaw)} {unpaid}")
         case NothingForSale():
             return PaymentUnavailable(NO_SALES)
         case NoCredits() | KeyCapped() as shortage:

@@ -94,7 +94,7 @@ class HowToPay(Wire):
     ] = UNSET
     extensions: Annotated[
         dict[str, Any] | UnsetType,
-        about("For directories: `bazaar` of x402, how to ask and what is answered.", {}),
+        about("Of x402: `bazaar`, how to ask and what is answered; `sign-in-with-x`.", {}),
     ] = UNSET
 
 

@@ -1,9 +1,9 @@
 """The checkout as HTTP: what is presented in headers, and receipts and refusals as headers."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -42,6 +42,7 @@ from mintscope.core.payments.outcome import (
 )
 from mintscope.core.payments.protocol.headers import (
     IDENTIFIER_PATTERN,
+    NO_MORE,
     PAYMENT_REQUIRED,
     PAYMENT_RESPONSE,
     PAYMENT_SIGNATURE,
@@ -54,6 +55,8 @@ from mintscope.core.payments.protocol.headers import (
 from mintscope.core.payments.protocol.refusal import Refused
 from mintscope.core.payments.protocol.signed_receipt import receipt_extension
 from mintscope.edges.api.checkout import open_checkout
+from mintscope.edges.api.credits.signing_in import HEADER as SIGN_IN_HEADER
+from mintscope.edges.api.credits.signing_in import SignIns
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.failures import STATUS
 from mintscope.edges.api.gate import Caller, Gate
@@ -99,6 +102,7 @@ class ResourceServer:
         self._merchant = merchant
         self._checkout = open_checkout(ledger, merchant)
         self._kept = kept
+        self._sign_ins = SignIns(merchant, self._checkout, kept)
 
     async def sell_report(
         self, request: Request, caller: Caller, order: Order, work: Work
@@ -110,10 +114,16 @@ class ResourceServer:
         """
         order = _for_holder(request, order)
         try:
-            charge = await self._authorize(request, caller, order, work)
-            receipt = await self._settle(request, charge, work)
+            if _signs_in(request, caller):
+                signed, key = await self._sign_ins.authorize(request, order), order.key
+                receipt = await self._sign_ins.settle(request, signed, work, key=key)
+            else:
+                charge = await self._authorize(request, caller, order, work)
+                receipt = await self._settle(request, charge, work)
         except CheckoutRefused as refused:
-            raise self._told(request, order, refused, unpaid=unpaid_text(order)) from refused
+            more = NO_MORE if self._merchant is None else self._sign_ins.challenge(order)
+            unpaid = unpaid_text(order)
+            raise self._told(request, order, refused, unpaid=unpaid, more=more) from refused
         if receipt.taken is not None:
             request.if_unsent = partial(self._take_back, receipt.taken)
         if receipt.balance is not None:
@@ -252,9 +262,18 @@ class ResourceServer:
         request.response_headers.append(_header(PAYMENT_RESPONSE, response))
 
     def _told(
-        self, request: Request, order: Order, refused: CheckoutRefused, *, unpaid: str
+        self,
+        request: Request,
+        order: Order,
+        refused: CheckoutRefused,
+        *,
+        unpaid: str,
+        more: Mapping[str, Any] = NO_MORE,
     ) -> ServiceError:
-        """Add the headers of *refused* to the response, and return the error that tells it."""
+        """Add the headers of *refused* to the response, and return the error that tells it.
+
+        more    extensions of the demand beside those of every one
+        """
         headers, cause, option = request.response_headers, refused.cause, refused.option
         if OF_VERSION_1 in request.headers:
             unpaid = f"{VERSION_1} {unpaid}"
@@ -270,6 +289,7 @@ class ResourceServer:
                 origin=self._merchant.origin,
                 error=why,
                 advert=self._adverts.find(request.method, request.route),
+                more=more,
             )
             headers.append(_header(PAYMENT_REQUIRED, demand))
         match cause:
@@ -291,8 +311,22 @@ class ResourceServer:
             requirements = () if option is None else option.requirements
             advert = self._adverts.find_whole(request.method, request.route)
             trial = self._adverts.trial(request.route, request.path_params)
-            error.details = how_to_pay(self._merchant, order, requirements, advert, trial=trial)
+            error.details = how_to_pay(
+                self._merchant, order, requirements, advert, trial=trial, more=more
+            )
         return error
+
+
+def _signs_in(request: Request, caller: Caller) -> bool:
+    """Say whether a wallet has signed *request*, and nothing else is presented.
+
+    Raises BadRequest if a credential is presented beside it.
+    """
+    if SIGN_IN_HEADER not in request.headers or request.has_payment():
+        return False  # a client that could not spend pays, with what it has sent before
+    if caller.bearer is not None:
+        raise BadRequest("expected Authorization or SIGN-IN-WITH-X; there were both")
+    return True
 
 
 def _presented(request: Request) -> Presented:

@@ -42,6 +42,7 @@ IDENTIFIER: Final = "payment-identifier"
 BAZAAR: Final = "bazaar"
 QUOTE_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{32}")
 IDENTIFIER_PATTERN: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
+NO_MORE: Final[Mapping[str, Any]] = {}
 _IDENTIFIER_OFFER: Final = {
     IDENTIFIER: {
         "info": {"required": False},
@@ -61,6 +62,8 @@ _IDENTIFIER_OFFER: Final = {
         },
     }
 }
+# Beside several assets: the form of the id is checked anyway.
+_SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"type": "object"}}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,18 +139,28 @@ def parse_identifier(text: str) -> str:
 
 
 def encode_required(
-    *requirements: Requirement, origin: str, error: str, advert: Advert | None = None
+    *requirements: Requirement,
+    origin: str,
+    error: str,
+    advert: Advert | None = None,
+    more: Mapping[str, Any] = NO_MORE,
 ) -> str:
     """Write PAYMENT-REQUIRED: the ways to pay for one resource, the seller's preferred first.
 
+    With several ways, name, tags, icon and a schema are left out: headers are short, for proxies.
+
     origin    as in `https://api.example`, from configuration
+    more      extensions beside those of every demand
     """
+    is_short = len(requirements) > 1
+    adverts = {} if advert is None else {BAZAAR: advert.bazaar}
+    offer = _SHORT_OFFER if is_short else _IDENTIFIER_OFFER
     return _encode(
         PaymentRequired(
             error=error,
-            resource=_resource(origin + requirements[0].resource, advert),
+            resource=_resource(origin + requirements[0].resource, advert, is_short=is_short),
             accepts=[_accepted(each) for each in requirements],
-            extensions=_IDENTIFIER_OFFER | ({} if advert is None else {BAZAAR: advert.bazaar}),
+            extensions=offer | adverts | dict(more),
         )
     )
 
@@ -174,16 +187,16 @@ def _accepted(requirement: Requirement) -> PaymentRequirements:
     )
 
 
-def _resource(url: str, advert: Advert | None) -> ResourceInfo:
+def _resource(url: str, advert: Advert | None, *, is_short: bool) -> ResourceInfo:
     if advert is None:
         return ResourceInfo(url=url, mime_type="application/json")
     return ResourceInfo(
         url=url,
         mime_type="application/json",
         description=advert.description,
-        service_name=advert.service_name,
-        tags=list(advert.tags),
-        icon_url=advert.icon_url,
+        service_name=None if is_short else advert.service_name,
+        tags=None if is_short else list(advert.tags),
+        icon_url=None if is_short else advert.icon_url,
     )
 
 

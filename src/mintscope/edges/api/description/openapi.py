@@ -53,6 +53,14 @@ PAYMENT_SIGNATURE: Final = {
     " base64 of JSON.",
     "schema": {"type": "string", "maxLength": 8192},
 }
+SIGN_IN_WITH_X: Final = {
+    "name": "SIGN-IN-WITH-X",
+    "in": "header",
+    "required": False,
+    "description": "The challenge of a 402, signed by a wallet that has bought credits, which are"
+    " spent: base64 of JSON, as x402's sign-in-with-x has it. A signature takes credits once.",
+    "schema": {"type": "string", "maxLength": 4096},
+}
 IDEMPOTENCY_KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -211,6 +219,8 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
         parameters.append(IF_NONE_MATCH)
     if operation.is_payable:
         parameters.append(PAYMENT_SIGNATURE)
+    if operation.takes_sign_in:
+        parameters.append(SIGN_IN_WITH_X)
     if operation.takes_key or operation.is_payable:
         parameters.append(IDEMPOTENCY_KEY)
     return parameters

@@ -143,6 +143,12 @@ class Operation(Route):
         return any(X402 in proof for proof in self.proofs)
 
     @property
+    def takes_sign_in(self) -> bool:
+        """Whether a wallet that has bought credits may sign in for it."""
+        takes_credits = self.is_charged and ("creditToken",) in self.proofs
+        return takes_credits and self.media_type == JSON_TYPE
+
+    @property
     def cost(self) -> str:
         """What a call of it costs, in words."""
         if not self.is_charged:

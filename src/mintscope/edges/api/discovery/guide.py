@@ -152,6 +152,10 @@ if (!answer.ok) throw new Error(await answer.text());
 console.log((await answer.json()).data.indicators.m5.rsi);
 ```
 
+A wallet that has bought credits spends them without a credit token, by `sign-in-with-x`: sign the
+challenge in `extensions` of the 402 (good for five minutes, one path, once), and send
+`SIGN-IN-WITH-X`. `wrapFetchWithSIWx` of `@x402/extensions` does so.
+
 `PAYMENT-RESPONSE` of a paid answer holds a signed receipt (`offer-receipt`: a JWS of EdDSA); its
 keys are in {origin}/.well-known/did.json.
 

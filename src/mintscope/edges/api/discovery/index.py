@@ -40,6 +40,7 @@ WAYS: Final = """
 - A credit token (`svc_credit_...`) or an API key (`svc_live_...`) in `Authorization: Bearer`.
 - Or x402 version 2 on Solana: a 402 has the terms in `PAYMENT-REQUIRED`; send the same request with
   `PAYMENT-SIGNATURE` and an `Idempotency-Key`. `POST /v1/credits/purchase?bundle=10` sells credits.
+- Or `SIGN-IN-WITH-X`: a wallet that has bought credits signs the challenge of the 402.
 - Apply for an API key with `POST /api/public/beta-signup` (`scopes` asks for more than reading);
   the review takes 24 to 48 hours. `/v1/me/key` rotates and revokes the key and asks for scopes.
 - Every way in code that runs as it is: [the guide]({origin}/skill.md).

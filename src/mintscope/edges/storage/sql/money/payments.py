@@ -117,6 +117,10 @@ class SqlPaymentStore:
         """Return where the credits are that the transaction paid for."""
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
+    async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
+        """Return the account with most credits of which all that are left are of *wallet*."""
+        return await self._look(lambda table: table.purchase.find_credits(wallet))
+
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:

@@ -86,6 +86,15 @@ SELECT coalesce(sum(CASE WHEN at_most < 0 THEN 0
 """
 
 
+BOUGHT_BY: Final = """
+SELECT DISTINCT a.id, a.balance
+  FROM payment AS p JOIN credit_account AS a ON a.id = p.holder
+ WHERE p.payer = ? AND p.holder IS NOT NULL AND p.state = 'issued'
+   AND a.owner IS NULL AND a.balance > 0
+ ORDER BY a.balance DESC, a.id LIMIT 20
+"""
+
+
 class PurchasedCredits:
     """The credits of payments over one connection, for one thread."""
 
@@ -125,6 +134,13 @@ class PurchasedCredits:
             rotated_at=None if rotated_at is None else UnixMs(rotated_at),
             is_used=bool(is_used),
         )
+
+    def find_credits(self, wallet: Wallet) -> CreditAccount | None:
+        """Return the account with most credits of which all that are left are of *wallet*."""
+        for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
+            if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
+                return CreditAccount(account)
+        return None
 
     def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, now: UnixMs

@@ -1,0 +1,186 @@
+"""Signing in with a wallet, to spend the credits that it has bought without a credit token.
+
+A 402 has a challenge: a nonce that only we can make, for one resource and from one moment on.  The
+wallet signs the text that the challenge spells, by Sign-In With Solana.  Nothing is stored of a
+challenge; the nonce of one that took credits is, so that it takes none again.
+
+Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
+"""
+
+import hmac
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+
+from mintscope.base.foreign import Undecodable, decode_base64, decode_json, parsed_by_others
+from mintscope.base.primitives import UnixMs, Wallet
+from mintscope.base.time import iso_time
+
+SIGN_IN: Final = "sign-in-with-x"
+VALID_S: Final = 300
+AHEAD_S: Final = 60  # how far the clock of a replica that wrote a challenge may be ahead
+DRAWN_BYTES: Final = 8
+HEADER_BYTES_MAX: Final = 4 * 1024
+STATEMENT: Final = "Spend credits of this wallet"
+VERSION: Final = "1"
+TYPE: Final = "ed25519"
+_SCHEMA: Final = {"type": "object"}
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the header SIGN-IN-WITH-X holds: the challenge, the wallet, its signature."""
+
+    domain: str
+    address: str
+    uri: str
+    version: str
+    chain_id: str
+    type: str
+    nonce: str
+    issued_at: str
+    signature: str
+    statement: str | None = None
+    expiration_time: str | None = None
+    not_before: str | None = None
+    request_id: str | None = None
+    resources: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of what its nonce buys, by which it buys nothing else."""
+        return sha256(f"sign-in\n{self.nonce}".encode()).hexdigest()
+
+
+class SignInFlaw(StrEnum):
+    """Why a sign-in proves nothing; the values of the official words."""
+
+    DOMAIN = "invalid_siwx_domain_mismatch"
+    URI = "invalid_siwx_uri_mismatch"
+    CHAIN = "invalid_siwx_unsupported_chain"
+    TOO_OLD = "invalid_siwx_issued_at_too_old"
+    NONCE = "invalid_siwx_nonce"
+    SIGNATURE = "invalid_siwx_signature"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a wallet signs in for: what is sold at *path* of *origin*; *network* is CAIP-2."""
+
+    origin: str
+    path: str
+    network: str
+
+    @property
+    def domain(self) -> str:
+        """Host and port."""
+        return urlsplit(self.origin).netloc
+
+    @property
+    def uri(self) -> str:
+        """Where it is sold, without the query."""
+        return self.origin + self.path
+
+
+_DECODER: Final = msgspec.json.Decoder(SignIn)
+
+
+def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) -> dict[str, Any]:
+    """Return the challenge for *target*, as an extension of a 402.
+
+    drawn      DRAWN_BYTES at random
+    """
+    assert len(drawn) == DRAWN_BYTES
+    uri, issued_at = target.uri, iso_time(now)
+    info = {
+        "domain": target.domain,
+        "uri": uri,
+        "version": VERSION,
+        "nonce": _nonce(key, uri, issued_at, drawn),
+        "issuedAt": issued_at,
+        "statement": STATEMENT,
+    }
+    chains = [{"chainId": target.network, "type": TYPE}]
+    return {SIGN_IN: {"info": info, "supportedChains": chains, "schema": _SCHEMA}}
+
+
+def decode_sign_in(header: str) -> SignIn:
+    """Return what SIGN-IN-WITH-X holds.  Raises Undecodable, whatever the text."""
+    if len(header) > HEADER_BYTES_MAX:
+        raise Undecodable(f"expected at most {HEADER_BYTES_MAX} characters; was {len(header)}")
+    return decode_json(decode_base64(header), _DECODER)
+
+
+def find_flaw(
+    keys: Iterable[bytes], sign_in: SignIn, target: Target, *, now: UnixMs
+) -> SignInFlaw | None:
+    """Return why *sign_in* proves nothing for *target*; None if it is good.
+
+    keys    those that challenges are good of, as `write_challenge` took them
+    """
+    if sign_in.domain != target.domain:
+        return SignInFlaw.DOMAIN
+    if sign_in.uri != target.uri:
+        return SignInFlaw.URI
+    if (sign_in.chain_id, sign_in.type, sign_in.version) != (target.network, TYPE, VERSION):
+        return SignInFlaw.CHAIN
+    if not _is_ours(keys, sign_in):
+        return SignInFlaw.NONCE
+    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # it is text of ours
+    if not -AHEAD_S <= now / 1000 - issued_s <= VALID_S:
+        return SignInFlaw.TOO_OLD
+    return None if _is_signed(sign_in) else SignInFlaw.SIGNATURE
+
+
+def text_of(sign_in: SignIn) -> str:
+    """Return the text that the wallet signs.  Source: Sign-In With Solana, CAIP-122."""
+    return (
+        f"{sign_in.domain} wants you to sign in with your Solana account:\n{sign_in.address}\n\n"
+        f"{sign_in.statement}\n\nURI: {sign_in.uri}\nVersion: {sign_in.version}\n"
+        f"Chain ID: {sign_in.chain_id.partition(':')[2]}\nNonce: {sign_in.nonce}\n"
+        f"Issued At: {sign_in.issued_at}"
+    )
+
+
+def wallet_of(sign_in: SignIn) -> Wallet:
+    """Return the wallet of a sign-in that `find_flaw` found to be good."""
+    return Wallet(sign_in.address)
+
+
+def _nonce(key: bytes, uri: str, issued_at: str, drawn: bytes) -> str:
+    made = hmac.digest(
+        key, f"sign-in\n{uri}\n{issued_at}\n".encode(errors="replace") + drawn, "sha256"
+    )
+    return (drawn + made[:DRAWN_BYTES]).hex()
+
+
+def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
+    """Say whether the challenge is one that was written with one of *keys*, and nothing was added.
+
+    A nonce of ours vouches for `uri` and `issuedAt`.
+    """
+    added = (sign_in.expiration_time, sign_in.not_before, sign_in.request_id, sign_in.resources)
+    if sign_in.statement != STATEMENT or any(each is not None for each in added):
+        return False
+    try:
+        drawn = bytes.fromhex(sign_in.nonce)[:DRAWN_BYTES]
+    except ValueError:
+        return False
+    told = sign_in.nonce.encode(errors="replace")
+    made = [_nonce(key, sign_in.uri, sign_in.issued_at, drawn).encode() for key in keys]
+    return any(hmac.compare_digest(each, told) for each in made)
+
+
+def _is_signed(sign_in: SignIn) -> bool:
+    try:
+        with parsed_by_others():
+            signature = Ed25519.from_string(sign_in.signature)
+            wallet = Pubkey.from_string(sign_in.address)
+            return signature.verify(wallet, text_of(sign_in).encode())
+    except ValueError:
+        return False
