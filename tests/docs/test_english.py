@@ -39,10 +39,10 @@ def test_questions_headings_and_code_are_left(text: str) -> None:
 def test_docstrings_comments_and_messages_are_read_and_names_are_not() -> None:
     source = '''"""What it does is good."""
 told = tell("whence")  # made anew
-raise ValueError("nobody may do this")
+raise ValueError("it came from whence it went")
 SQL = "SELECT told FROM anew WHERE tells"
 '''
-    assert sorted(found(source, ".py")) == ["What it does is good", "anew", "nobody"]
+    assert sorted(found(source, ".py")) == ["What it does is good", "anew", "whence"]
 
 
 def test_text_between_tags_is_read_and_tags_are_not() -> None:

@@ -1,0 +1,86 @@
+"""The worked examples of CONTRIBUTING.md: applied to a copy of the repository, their tests pass."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+EXAMPLES: Final = (
+    (ROOT / "CONTRIBUTING.md").read_text().partition("## Four common changes")[2].split("\n## ")[0]
+)
+COPIED: Final = ("src", "tests", "docs", "packages", "deploy")
+RUNS_S_MAX: Final = 120
+NAMED: Final = (
+    "tests/core/market/test_indicators_with_parameters.py::test_midpoint",
+    "tests/docs/test_indicators_page.py",
+    "tests/spec/test_openapi.py::test_it_names_every_route_but_its_own",
+    "tests/docs/test_api_page.py",
+    "tests/core/dex/test_programs.py",
+    "tests/docs/test_readme.py::test_the_program_table_is_the_one_the_decoder_uses",
+    "tests/docs/test_operators_pages.py::test_the_reference_is_the_one_the_command_prints",
+    "tests/docs/test_operators_pages.py::test_every_setting_says_what_it_is_for",
+)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a copy of the repository to which all examples are applied."""
+    for name in COPIED:
+        ignored = shutil.ignore_patterns("node_modules")
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=ignored)
+    for file in (*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"):
+        shutil.copy2(file, tmp_path)
+    patches = re.findall(r"```diff\n(.*?)```", EXAMPLES, re.DOTALL)
+    assert len(patches) == 4
+    for patch in patches:
+        # -C1: the line before and after must fit, wherever in the file they are.
+        ran = subprocess.run(
+            ["git", "apply", "-C1", "-"],
+            cwd=tmp_path,
+            input=patch,
+            text=True,
+            capture_output=True,
+            check=False,
+            env={"PATH": os.defpath, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)},
+        )
+        assert ran.returncode == 0, ran.stderr
+    return tmp_path
+
+
+def run(copy: Path, *words: str) -> str:
+    """Run Python in the copy, whose modules come first; return its output."""
+    ran = subprocess.run(
+        [sys.executable, *words],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy / "src")},  # noqa: TID251 - handed on
+        capture_output=True,
+        text=True,
+        timeout=RUNS_S_MAX,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout[-4_000:] + ran.stderr[-2_000:]
+    return ran.stdout
+
+
+@pytest.mark.process
+@pytest.mark.timeout(180)
+def test_the_examples_apply_and_their_tests_pass(copy: Path) -> None:
+    (command,) = re.findall(r"`mintscope (config [^`>]+) > ([^`]+)`", EXAMPLES)
+    page = run(copy, "-m", "mintscope", *command[0].split())
+    (copy / command[1]).write_text(page)
+
+    printed = run(copy, "-m", "pytest", "-n0", "-q", "-p", "no:randomly", *NAMED)
+
+    assert re.search(r"^\d+ passed", printed, re.MULTILINE), printed[-1_000:]
+    assert "log.folded_s" in page
+
+
+def test_the_tests_that_run_are_named_by_an_example() -> None:
+    for name in {each.partition("::")[0] for each in NAMED}:
+        assert f"`{name}`" in EXAMPLES, name
