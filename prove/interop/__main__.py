@@ -63,6 +63,10 @@ def _run(client: OtherClient, folder: Path, service: DocumentedService, token: s
         if not (folder / "node_modules").is_dir():
             return f"not installed: {said}"
         command = ["node", "program.mjs", service.url, WSOL]
+    if client.wheels:
+        wanted = [word for wheel in client.wheels for word in ("--with", wheel)]
+        uv = ["uv", "run", "--quiet", "--no-project", "--python", sys.executable, *wanted, "python"]
+        return _said([*uv, *command[1:]], folder, environment, INSTALL_S_MAX)
     return _said(command, folder, environment, RUN_S_MAX)
 
 

@@ -136,6 +136,103 @@ async def main():
 
 asyncio.run(main())
 """
+THROUGH_REMOTE: Final = """
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+
+const [origin, mint] = process.argv.slice(2);
+const args = ["mcp-remote", `${origin}/mcp`, "--allow-http", "--transport", "http-only"];
+const client = new Client({ name: "interop", version: "1" });
+await client.connect(new StdioClientTransport({ command: "npx", args, stderr: "ignore" }));
+const { tools } = await client.listTools();
+const lost = await client.callTool({ name: "get_token", arguments: { mint: "nope" } });
+const unpaid = await client.callTool({ name: "get_token", arguments: { mint } });
+const terms = JSON.parse(unpaid.content[0].text);
+console.log(tools.length > 5, lost.isError, terms.x402Version);
+process.exit(0);
+"""
+INSPECTED: Final = """
+import { execFileSync } from "node:child_process";
+
+const [origin, mint] = process.argv.slice(2);
+const ask = (...words) => {
+  const args = ["mcp-inspector", "--cli", `${origin}/mcp`, "--transport", "http", ...words];
+  try {
+    return JSON.parse(execFileSync("npx", args, { stdio: ["ignore", "pipe", "pipe"] }));
+  } catch (failure) {
+    return JSON.parse(failure.stdout);
+  }
+};
+const call = (name) => ["--method", "tools/call", "--tool-name", name, "--tool-arg"];
+const { tools } = ask("--method", "tools/list");
+const lost = ask(...call("get_token"), "mint=nope");
+const free = ask(...call("try_token"), `mint=${mint}`);
+console.log(tools.length > 5, lost.isError, free.isError ?? false);
+"""
+FETCHED: Final = """
+import createClient from "openapi-fetch";
+
+const [origin, mint] = process.argv.slice(2);
+const headers = { Authorization: `Bearer ${process.env.MINTSCOPE_CREDENTIAL}` };
+const client = createClient({ baseUrl: origin, headers });
+const query = { tf: "m5", names: ["rsi", "macd"], limit: 2 };
+const of = (tokenAddress) => ({ params: { path: { tokenAddress }, query } });
+const path = "/v1/token/{tokenAddress}/indicators";
+const good = await client.GET(path, of(mint));
+const lost = await client.GET(path, of("nope"));
+console.log(good.data.data.points.length, lost.response.status, lost.error.error.code);
+"""
+GENERATED: Final = """
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+
+const [origin, mint] = process.argv.slice(2);
+execFileSync("npx", ["openapi-ts", "-i", `${origin}/openapi.json`, "-o", "client"]);
+writeFileSync("run.ts", `
+import { client } from "./client/client.gen";
+import * as calls from "./client/sdk.gen";
+client.setConfig({ baseUrl: "${origin}", auth: process.env.MINTSCOPE_CREDENTIAL });
+const path = { tokenAddress: "${mint}" };
+const query = { tf: "m5" as const, names: ["rsi", "macd"] as any, limit: 2 };
+const report = await calls.getToken({ path });
+const page = await calls.getIndicators({ path, query });
+const lost = await calls.getToken({ path: { tokenAddress: "nope" } });
+console.log(report.response.status, page.data?.data.points.length, lost.error?.error.code);
+`);
+console.log(execFileSync("npx", ["tsx", "run.ts"]).toString());
+"""
+GEMINI: Final = """
+import asyncio, sys
+from google.genai import _mcp_utils
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+async def main():
+    origin, mint = sys.argv[1:]
+    async with streamablehttp_client(f"{origin}/mcp") as (read, write, _):
+        async with ClientSession(read, write) as session:
+            await session.initialize()
+            tools = (await session.list_tools()).tools
+            told = _mcp_utils.mcp_to_gemini_tools(tools)
+            lost = await session.call_tool("get_token", {"mint": "nope"})
+            print(len(told) == len(tools) > 5, lost.isError)
+
+asyncio.run(main())
+"""
+FASTMCP: Final = """
+import asyncio, sys
+from fastmcp import Client
+
+async def main():
+    origin, mint = sys.argv[1:]
+    async with Client(f"{origin}/mcp") as client:
+        tools = await client.list_tools()
+        free = await client.call_tool("try_token", {"mint": mint})
+        lost = await client.call_tool("get_token", {"mint": "nope"}, raise_on_error=False)
+        print(len(tools) > 5, free.is_error, lost.is_error)
+
+asyncio.run(main())
+"""
 KIT: Final = "@solana/kit@5.5.1"
 
 
@@ -144,6 +241,7 @@ class OtherClient:
     """A client of others.
 
     packages   of npm; empty: a Python program, with the packages of this checkout
+    wheels     of Python, for a program that needs others
     program    runs with the address of the service and a mint
     expects    the expected output, or a part of it
     """
@@ -153,6 +251,7 @@ class OtherClient:
     program: str
     expects: str
     packages: tuple[str, ...] = ()
+    wheels: tuple[str, ...] = ()
     does: str = "pays"
 
 
@@ -207,6 +306,54 @@ CLIENTS: Final = (
     ),
     _mcp("1.20.0"),
     _mcp("1.32.2"),
+    OtherClient(
+        name="mcp-remote",
+        version="0.15.1",
+        packages=("mcp-remote@0.15.1", "@modelcontextprotocol/sdk@1.32.2"),
+        program=THROUGH_REMOTE,
+        expects="true true 2",
+        does="lists, reads errors",
+    ),
+    OtherClient(
+        name="MCP inspector",
+        version="2.12.0",
+        packages=("@modelcontextprotocol/inspector@2.12.0",),
+        program=INSPECTED,
+        expects="true true false",
+        does="lists, reads, reads errors",
+    ),
+    OtherClient(
+        name="openapi-fetch",
+        version="0.17.0",
+        packages=("openapi-fetch@0.17.0",),
+        program=FETCHED,
+        expects="2 400 INVALID_TOKEN_ADDRESS",
+        does="reads a list of names, reads errors",
+    ),
+    OtherClient(
+        name="@hey-api/openapi-ts",
+        version="0.99.0",
+        packages=("@hey-api/openapi-ts@0.99.0", "typescript@5", "tsx@4"),
+        program=GENERATED,
+        expects="200 2 INVALID_TOKEN_ADDRESS",
+        does="generates, reads, reads errors",
+    ),
+    OtherClient(
+        name="google-genai",
+        version="3.6.1",
+        wheels=("google-genai==3.6.1", "mcp<2"),
+        program=GEMINI,
+        expects="True True",
+        does="takes all tools, reads errors",
+    ),
+    OtherClient(
+        name="fastmcp",
+        version="4.2.3",
+        wheels=("fastmcp==4.2.3",),
+        program=FASTMCP,
+        expects="True False True",
+        does="lists, reads, reads errors",
+    ),
     OtherClient(
         name="eventsource",
         version="4.0.0",
