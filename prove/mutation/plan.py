@@ -33,7 +33,7 @@ TAKEN_BACK: Final = (
 KEPT_ANSWERS: Final = ("edges/api/test_kept_answers.py", "spec/test_answers_given_again.py")
 INDICATORS: Final = ("core/market",)
 GUESSED: Final = ("core/secrets", "docs/test_example_secrets.py", "edges/storage/test_pepper.py")
-NAMES: Final = ("core/market/test_names.py", "core/market/test_look_alikes.py")
+NAMES: Final = ("core/market/test_shown_names.py", "core/market/test_look_alikes.py")
 # These take minutes, and notice little that the others do not.
 LEFT_OUT: Final = (
     "core/payments/test_crash_points.py",
