@@ -29,7 +29,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told; for tests and the devchain."""
+    """A clock that a caller moves; for tests and the devchain."""
 
     def __init__(self, now: UnixMs) -> None:
         self._now = int(now)

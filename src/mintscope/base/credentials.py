@@ -34,7 +34,7 @@ class CredentialKind(Enum):
 
     @property
     def prefix(self) -> str:
-        """What every credential of this kind starts with."""
+        """The prefix of every credential of this kind."""
         return self.value[0]
 
     @property

@@ -1,7 +1,7 @@
 """Every failure a client is meant to see, and those of stores, which are for the operator.
 
-The message of a ServiceError is public: it is sent to the client as it stands.  What only the
-operator may read goes into `raise ... from cause` or `add_note`.  HTTP does
+The message of a ServiceError is public: it is sent to the client as it stands.  Details for the
+operator alone go into `raise ... from cause` or `add_note`.  HTTP does
 not appear here; `api.failures` owns the one table from code to status.
 """
 
@@ -165,7 +165,7 @@ class RotatedRecently(ServiceError, code=ErrorCode.ROTATED_RECENTLY):
 
 
 class FieldMessage(NamedTuple):
-    """What is wrong with one field of a body, or with all of it ("general")."""
+    """A problem of one field of a body, or of all of it ("general")."""
 
     field: str
     message: str

@@ -1,7 +1,7 @@
 """How far a chain's finality is behind what is confirmed, measured from what its node says.
 
 Before Alpenglow a block was final 32 slots after it; since then a slot or two after.  So neither a
-date nor a version tells how long to wait: all that waits for finality asks a `FinalityMeter`.
+date nor a version says how long to wait: all that waits for finality asks a `FinalityMeter`.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class Behind(msgspec.Struct, frozen=True):
 class Finality(msgspec.Struct, frozen=True):
     """The finality of a cluster, as one node answers.
 
-    alpenglow   the cluster has migrated to Alpenglow; None: the node cannot tell
+    alpenglow   the cluster has migrated to Alpenglow; None: the node does not know
     behind      None until it was measured
     """
 

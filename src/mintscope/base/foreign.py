@@ -1,7 +1,7 @@
-"""What comes from outside is data: bytes that are not what was expected are one error, always.
+"""Input from outside is data: bytes of an unexpected form are one error, always.
 
 Nodes, price feeds, sellers and files may send anything: text that is not UTF-8, JSON nested
-without end, numbers that do not fit, base64 that is none, signs that command a terminal.
+without end, numbers that do not fit, invalid base64, signs that command a terminal.
 """
 
 from base64 import b64decode
@@ -13,14 +13,14 @@ import msgspec
 
 T = TypeVar("T")
 
-# What parsing can raise: bad JSON or shape, bad UTF-8, nesting without end.
+# Errors of parsing: bad JSON or shape, bad UTF-8, nesting without end.
 UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 PANIC: Final = "PanicException"  # of pyo3, which makes one class for each library
 
 
 class Undecodable(ValueError):
-    """What came from outside is not what was expected; the message says what was wrong."""
+    """Input from outside has an unexpected form; the message names the problem."""
 
 
 def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:

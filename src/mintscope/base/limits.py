@@ -24,7 +24,7 @@ LimitKey = int | str  # an account that exists, or an address; never an unverifi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """At most *count* requests in any *window_s* seconds; clients are told its *name*."""
+    """At most *count* requests in any *window_s* seconds; clients see its *name*."""
 
     name: str
     count: int
@@ -127,8 +127,8 @@ class MemoryLimits:
 class MovingWindow:
     """A Limiter in memory, exact for up to *keys_max* active keys.
 
-    Keys are kept in two generations of one window each.  What is in the older
-    one when they turn has not been used for a whole window, so nothing that
+    Keys are kept in two generations of one window each.  Keys of the older
+    one when they turn were not used for a whole window, so nothing that
     still counts is forgotten; only when there are more active keys than fit do
     the generations turn early, and keys that rest longest start afresh.
     """

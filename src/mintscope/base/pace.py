@@ -94,7 +94,7 @@ def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
 
 
 def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | None:
-    """Return the pace between two blocks; None if they are too near each other to tell."""
+    """Return the pace between two blocks; None if they are too near each other."""
     slots = last[0] - first[0]
     seconds = last[1] - first[1]
     if slots <= 0 or seconds < SPAN_S_MIN:

@@ -59,7 +59,7 @@ INSTEAD_OF: Final = "x-instead-of"  # the field that is absent where this one is
 def about(
     description: str, *examples: object, form: str | None = None, instead_of: str = ""
 ) -> Meta:
-    """Return what programs are told of a field, for `Annotated`: its meaning and unit, examples.
+    """Return the description of a field, for `Annotated`: its meaning and unit, examples.
 
     It is read where the API is described, and nowhere else.
     form         the `format` of a text

@@ -93,7 +93,7 @@ class Source(Protocol):
 
         Ends when the source is exhausted (files) and never while it is live.
         A source that finds the chain forked below *after* simply yields the
-        block that replaces it: its parent_slot tells the consumer what died.
+        block that replaces it: its parent_slot shows the consumer what died.
         """
 
 
@@ -110,4 +110,4 @@ class Endpoint:
 
 
 LOGGED_PROGRAMS: Final = ("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",)
-"""Manifest: it fills orders without calling a program, and only its log tells of that."""
+"""Manifest: it fills orders without calling a program, and only its log shows that."""

@@ -113,7 +113,7 @@ class Transactions(Protocol):
     """The transactions of one block, in order.
 
     Left out are those that failed, and a source may leave out those that called nothing
-    (votes above all): neither can hold a swap.  They may be read anew on each iteration.
+    (votes above all): neither can hold a swap.  They may be read again on each iteration.
     """
 
     def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]: ...

@@ -28,7 +28,7 @@ LAPSE_MS: Final = 3 * DAY_MS
 
 
 class UserType(StrEnum):
-    """What the applicant wants to be."""
+    """The role that the applicant asks for."""
 
     TRADER = "trader"
     PROVIDER = "provider"

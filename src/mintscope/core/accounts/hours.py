@@ -11,7 +11,7 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """What is counted beside requests: sums, but LAG_MS, the highest of the hour, and FUND."""
+    """Counts beside requests: sums, but LAG_MS, the highest of the hour, and FUND."""
 
     PAID = "paid"  # payments that settled, in the hour when they did: at once or later
     CREDITS_SOLD = "credits_sold"

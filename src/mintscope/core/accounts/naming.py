@@ -1,4 +1,4 @@
-"""What people call the numbers of the audit log: addresses, names of users and of keys."""
+"""Names for the numbers of the audit log: addresses, names of users and of keys."""
 
 from collections.abc import Collection, Mapping
 from typing import Final

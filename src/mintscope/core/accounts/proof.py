@@ -15,7 +15,7 @@ EVER: Final = UnixMs(0)
 
 
 class Purpose(StrEnum):
-    """What a proof is good for."""
+    """The purpose of a proof."""
 
     CONFIRM_APPLICATION = "confirm_application"
     VERIFY_EMAIL = "verify_email"

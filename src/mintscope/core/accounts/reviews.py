@@ -50,7 +50,7 @@ STANDINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided about an application, which must be in one of the *expected* states."""
+    """A decision on an application, which must be in one of the *expected* states."""
 
     signup_id: SignupId
     state: ApplicationState

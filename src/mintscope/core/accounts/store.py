@@ -72,7 +72,7 @@ class AccountRows:
 class AccountStore(Protocol):
     """Where accounts are kept.
 
-    What is leased, and when something is due, are told by the clock of the process that asks, and
+    Leases and due times are given by the clock of the process that asks, and
     kept by one clock for all processes.
     Raises ServiceUnavailable from every verb, nothing being done.
     """
@@ -80,8 +80,8 @@ class AccountStore(Protocol):
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         """Return what *work* returns, once what it changed is durable.
 
-        It runs as if no other transaction ran at the same time, in any process.  What it raises
-        undoes all that it did, and is raised here.  It does nothing but compute and call row
+        It runs as if no other transaction ran at the same time, in any process.  An error that it
+        raises undoes all that it did, and is raised here.  It does nothing but compute and call row
         verbs, because an engine may run it again from its start, and in another thread.
         """
 

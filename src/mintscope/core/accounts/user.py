@@ -14,7 +14,7 @@ SUFFIX_BYTES: Final = 4
 
 
 class UserKind(StrEnum):
-    """What uses an account."""
+    """The kind of user."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -49,7 +49,7 @@ class KeptUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewUser:
-    """What is kept of a user at first; fields as in User and KeptUser."""
+    """The row of a new user; fields as in User and KeptUser."""
 
     kind: UserKind
     username: str

@@ -48,7 +48,7 @@ from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
-    """What is handed out, and what it costs: 0 credits where there is nothing to pay for."""
+    """The answer and its cost: 0 credits if there is nothing to pay for."""
 
     report: ReadReport
     credit_count: int = 1
@@ -58,7 +58,7 @@ Work = Callable[[], Awaitable[Delivered]]
 
 
 class Payer(msgspec.Struct, frozen=True, gc=False):
-    """Whose credits are spent.
+    """The payer of the credits.
 
     account    None: the user of the API key has never had credits
     key        the API key that spends them, None for a credit token
@@ -100,7 +100,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         """Do *work*, then take the credits that it costs, all or none.
 
         Raises CheckoutRefused without so many, and what *work* raises; the lack of any credit
-        is told before a failure of the work.
+        is reported before a failure of the work.
         """
         account = self.payer.account
         try:
@@ -125,7 +125,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def prepay(self, credit_count: int) -> Debited:
         """Take *credit_count* credits, all or none, for a minute of a stream that begins.
 
-        What is not delivered is given back by `DebitLedger.give_back`.
+        Credits of an undelivered answer are given back by `DebitLedger.give_back`.
         Raises CheckoutRefused.
         """
         return await self._take(self.checkout.expect_debits().prepay, credit_count)
@@ -200,7 +200,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     debits        takes several credits at once, and those of API keys; None where none are taken
     merchant      None where only credits are taken
     turn          awaited around costly steps, so that other requests are served between them
-    on_outcome    told what became of each payment
+    on_outcome    called with the outcome of each payment
     """
 
     ledger: CreditLedger
@@ -277,7 +277,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         """Return *outcome* if the payment has settled.
 
         Raises CheckoutRefused; PriceUnavailable where no new option can be made, unless the
-        payment was sent: then what became of it is told.
+        payment was sent: then its outcome is reported.
         """
         self.on_outcome(outcome)
         if isinstance(outcome, Settled):

@@ -1,4 +1,4 @@
-"""What a client may buy, and what it costs at the prices of the minute."""
+"""The orders of clients, and their cost at the prices of the minute."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ class NothingForSale:
 
 
 class NoCredits(msgspec.Struct, frozen=True):
-    """What was presented is valid, and holds *balance* credits, too few.
+    """The credential is valid and holds *balance* credits, too few.
 
     credit_count    what was asked for costs
     """

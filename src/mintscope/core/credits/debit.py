@@ -95,7 +95,7 @@ class DebitLedger(Protocol):
     async def prepay(self, debit: Debit) -> DebitOutcome:
         """Do what `debit` does, for a minute of a stream that begins.
 
-        The same commit notes that it is under way. What a process has noted that died is given
+        The same commit notes that it is under way. Debits that a dead process has noted are given
         back by the next one, or by another, so that nothing is taken of which nothing was sent.
         """
 

@@ -1,4 +1,4 @@
-"""The credit ledger for those who cannot wait: what it has in memory, and debits told later."""
+"""The credit ledger for those who cannot wait: balances in memory, and debits confirmed later."""
 
 from typing import Protocol, runtime_checkable
 
@@ -16,19 +16,19 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 
 
 class DebitWaiter(Protocol):
-    """Is told once, in the event loop, what became of a debit; a future is one.
+    """Gets the outcome of a debit once, in the event loop; a future is one.
 
-    What it does then is short: others of its batch are told after it.
+    Its reaction is short: others of its batch wait for it.
     """
 
     def done(self) -> bool:
-        """Say whether it waits no longer: it was told, or it has left."""
+        """Return whether it waits no longer: it has the outcome, or has left."""
 
     def set_result(self, outcome: Spent | Empty, /) -> None:
-        """Tell it the outcome."""
+        """Report the outcome."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Tell it why there is none."""
+        """Report why there is none."""
 
 
 @runtime_checkable
@@ -36,14 +36,14 @@ class InstantLedger(Protocol):
     """A CreditLedger that need not be awaited for an account it has met before."""
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return what `find` and `root` told of *bearer* before, from memory.
+        """Return the earlier results of `find` and `root` for *bearer*, from memory.
 
         None where they were not asked lately, or the account was empty when it last spent: a hint
         only, another process may have filled it.
         """
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Take one credit if there is one; *waiter* is told once that is durable.
+        """Take one credit if there is one; *waiter* gets the outcome once that is durable.
 
         One that has left by then has its credit back.  Raises ServiceUnavailable.
         """

@@ -97,7 +97,7 @@ class CreditLedger(Protocol):
 
 
 class AccountLine(msgspec.Struct, frozen=True):
-    """What an operator may see of an account; *credit_count* it was given in all."""
+    """The facts of an account for operators; *credit_count* it was given in all."""
 
     account: CreditAccount
     hint: str

@@ -2,8 +2,8 @@
 
 The wallet signs a text of ours that names this service, the purchase and the wallet; nothing is
 stored of it. It proves the credits that its own purchases brought and that are left, the oldest
-being spent first. What others paid for stays with the credit token, and what its holder has
-rotated is the holder's alone.
+being spent first. Credits that others paid for stay with the credit token, and credits that its
+holder has rotated are the holder's alone.
 """
 
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class RotationStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What a rotation is asked for: by whom, of what, at which service."""
+    """A request for a rotation: by whom, of what, at which service."""
 
     origin: str
     purchase: Signature

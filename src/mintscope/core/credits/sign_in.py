@@ -35,7 +35,7 @@ _SCHEMA: Final = {"type": "object"}
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the header SIGN-IN-WITH-X holds: the challenge, the wallet, its signature."""
+    """The content of the header SIGN-IN-WITH-X: the challenge, the wallet, its signature."""
 
     domain: str
     address: str
@@ -70,7 +70,7 @@ class SignInFlaw(StrEnum):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a wallet signs in for: what is sold at *path* of *origin*; *network* is CAIP-2."""
+    """The subject of a sign-in: the product at *path* of *origin*; *network* is CAIP-2."""
 
     origin: str
     path: str

@@ -1,1 +1,1 @@
-"""What a payment is: its rules from the quote to the settled receipt."""
+"""Payments: their rules from the quote to the settled receipt."""

@@ -1,4 +1,4 @@
-"""What the client hears of a payment that has a row."""
+"""Answers to the client about a payment that has a row."""
 
 from mintscope.core.payments.outcome import Outcome, Settled, Unresolved
 from mintscope.core.payments.payment import NewToken, Payment, State
@@ -7,7 +7,7 @@ from mintscope.core.payments.redelivery import Secrets
 
 
 class Contradiction(Exception):
-    """What is stored is not what it must be: nothing is handed out on the strength of it."""
+    """A stored row breaks its rules: nothing is handed out on the strength of it."""
 
 
 def answer(payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False) -> Outcome:

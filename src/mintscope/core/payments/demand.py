@@ -1,4 +1,4 @@
-"""What a request wants for its payment, and who sends it."""
+"""The purchase of a request, and its sender."""
 
 import msgspec
 
@@ -21,7 +21,7 @@ Wanted = PaidReport | Credits | TopUp
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What the request is for and who sends it.
+    """The purchase of a request and its sender.
 
     key        the client's own redelivery key, None where it sent none
     address    the client's, for the failure budget

@@ -315,7 +315,7 @@ class Facilitator:
             or payment.resource != demand.resource
             or not self.secrets.holds(key, payment.payer, payment.key_hash)
         ):
-            # What failed is public; everything else belongs to the holder of the key.
+            # A failure is public; everything else belongs to the holder of the key.
             if payment.state is State.FAILED and payment.reason is not None:
                 return Refused(payment.reason, payment.signature)
             return AlreadyUsed(Used.PAYMENT)
@@ -337,7 +337,7 @@ class Facilitator:
         """Broadcast a pending payment and wait, until the chain says what becomes of it.
 
         Again while its blockhash may live, since a node may lose it.  After each wait in vain
-        the whole history is searched: so death is told as soon as it is final.
+        the whole history is searched: so death is reported as soon as it is final.
         """
         end_s = self.clock.monotonic_s() + self.patience_s
         for pause_s in self._pauses_s(end_s):

@@ -1,4 +1,4 @@
-"""What becomes of a payment that was presented: five answers, and no sixth.
+"""Outcomes of a payment that was presented: five answers, and no sixth.
 
 Settled        200 or 201     the purchase
 Refused        402            PAYMENT_FAILED, and a fresh requirement
@@ -31,7 +31,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used(Enum):
-    """What has been used before."""
+    """The part that has been used before."""
 
     PAYMENT = auto()
     KEY = auto()  # for another payment

@@ -10,7 +10,7 @@
 No clock moves a payment, only evidence from the chain.  A state is `final`
 when the chain can no longer change its mind: it was seen at finalized, or the
 transaction's blockhash had expired by then and its signature was not found.
-What is final is only overturned by what is final.  What was issued is only
+A final fact is only overturned by a final fact.  An issued purchase is only
 taken back when it was missed at two finalized heights, some blocks apart: one
 look may have met a node without a memory.
 """
@@ -65,7 +65,7 @@ PaidItem = PaidReport | NewToken | TopUp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """What is known of one payment.
+    """The facts of one payment.
 
     message_hash       its name, unique
     signature          of the transaction, known before it was broadcast

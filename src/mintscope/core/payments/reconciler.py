@@ -32,7 +32,7 @@ class Reconciler:
     """Brings every payment to an end that the chain agrees with.
 
     slot_s           returns how long a slot takes now, as measured
-    on_unreadable    is told of each look at a payment that is there and cannot be understood,
+    on_unreadable    is called at each look at a payment that is there and cannot be understood,
                      or that the store refuses to move
     """
 

@@ -4,8 +4,9 @@ A landed payment is public; what sets its sender apart is a secret key, chosen b
 by us.  It is a factor of the token that the payment buys, so that neither the database, nor our
 secret, nor the chain alone yields the token.
 
-A key can be told from a guess without any row, after a restore: ours carry a MAC of the payment
-that they belong to, and a client's is named by the quote's nonce if it was sent when it asked.
+A key is distinguished from a guess without any row, after a restore: ours carry a MAC of the
+payment that they belong to, and a client's is named by the quote's nonce if it was sent when it
+asked.
 """
 
 import hmac
@@ -130,7 +131,7 @@ class Secrets:
         return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))
 
     def nonce(self, key: str) -> bytes:
-        """Return the nonce of a quote for the holder of *key*, which it names and does not tell."""
+        """Return the nonce of a quote for the holder of *key*, named but not revealed."""
         return hmac.digest(self.redeem, b"nonce\n" + key.encode(), "sha256")[:NONCE_BYTES]
 
     def _key_mac(self, message_hash: MessageHash, drawn: bytes) -> bytes:

@@ -88,7 +88,7 @@ class Settlement(Protocol):
 
 
 class PaymentChain(Protocol):
-    """What selling needs to know of the chain before any payment.
+    """The facts of the chain that selling needs before any payment.
 
     Raises ChainUnavailable from every verb; every verb ends within its own time limit.
     """

@@ -30,7 +30,7 @@ class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a lookup saw.
+    """The result of a lookup.
 
     mark    orders the resolutions of payments: those after it may be missing from a
             balance that is read from now on
@@ -41,7 +41,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be lost in any hour, by accident or to an attacker.
+    """The amounts that may be lost in any hour, by accident or to an attacker.
 
     failures                  payments that landed and reverted, of a payer; of an address, which
                               may have many payers behind it, more than those that were good
@@ -67,12 +67,12 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fee_lamports_each(self) -> int:
-        """What one payer, or one address, may put at risk of *fee_lamports*."""
+        """The amount that one payer, or one address, may put at risk of *fee_lamports*."""
         return self.fee_lamports // FEE_SHARES
 
 
 class Conduct(msgspec.Struct, frozen=True):
-    """What a payer, or an address, did within the hour, and has in flight.
+    """Payments of a payer, or an address, within the hour and in flight.
 
     sold            payments that were issued
     fee_lamports    of its pending and reverted payments

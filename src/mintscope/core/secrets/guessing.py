@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-# What stands in the place of a secret in README, docs and deploy; a test collects it there.
+# Placeholders of secrets in README, docs and deploy; a test collects them there.
 EXAMPLES: Final = frozenset(
     {
         "0" * 64,

@@ -22,7 +22,7 @@ GUESSES: Final = (
 
 
 class WrongCode(Exception):
-    """The code is wrong, too old, or was used before; which, is not told."""
+    """The code is wrong, too old, or was used before; the error does not say which."""
 
 
 class CodeLimit:

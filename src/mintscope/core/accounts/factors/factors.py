@@ -39,7 +39,7 @@ CODES_RENEWED = "new recovery codes were made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactorState:
-    """What a person has; *app* is confirmed, *codes_left* are recovery codes."""
+    """Second factors of a person; *app* is confirmed, *codes_left* are recovery codes."""
 
     app: App | None
     passkeys: Sequence[Passkey]
@@ -53,9 +53,9 @@ class FactorState:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Factors:
-    """Adds and removes second factors; each step is noted, and told to the person by e-mail.
+    """Adds and removes second factors; each step is noted, and sent to the person by e-mail.
 
-    The first factor brings ten recovery codes, which go with the last one.  What is added ends all
+    The first factor brings ten recovery codes, which go with the last one.  A new factor ends all
     other sessions: they began without it.
     Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
     """

@@ -10,12 +10,12 @@ NAME_LENGTH_MAX: Final = 64
 
 
 class PasskeyRefused(Exception):
-    """What the browser sent is no passkey, or not one that may be used here; it may be shown."""
+    """The browser sent no passkey, or one that may not be used here; the message may be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PasskeyOwner:
-    """Whose passkey it is to be; *handle* is what the device keeps instead of a name."""
+    """The owner of a new passkey; *handle* is kept by the device instead of a name."""
 
     handle: bytes
     name: str

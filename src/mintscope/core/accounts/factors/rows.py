@@ -1,4 +1,4 @@
-"""What is kept of second factors, and of sign-ins that wait for one."""
+"""Rows of second factors, and of sign-ins that wait for one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

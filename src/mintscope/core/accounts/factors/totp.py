@@ -38,7 +38,7 @@ def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | 
     """
     now, found = step_of(at), None
     for step in range(now - DRIFT_STEPS, now + DRIFT_STEPS + 1):
-        # Every step is compared, so that the time taken tells nothing.
+        # Every step is compared, so that the time taken reveals nothing.
         is_its = hmac.compare_digest(code_at(secret, step).encode(), code.encode())
         if is_its and step > after and found is None:
             found = step

@@ -1,1 +1,1 @@
-"""What users hold: credits, and wallets that they have proven to be theirs."""
+"""Holdings of users: credits, and wallets that they have proven to be theirs."""

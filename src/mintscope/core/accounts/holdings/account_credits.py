@@ -44,7 +44,7 @@ class CapDenied(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Deposited:
-    """What was moved, and what the account and the credit token hold since."""
+    """A transfer, and the balances of the account and the credit token after it."""
 
     credit_count: int
     balance: int

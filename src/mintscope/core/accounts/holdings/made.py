@@ -1,4 +1,4 @@
-"""What was made with an Idempotency-Key: sent again, it is not made again."""
+"""Results of requests with an Idempotency-Key: a repeated request makes nothing again."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -10,7 +10,7 @@ from mintscope.base.primitives import UnixMs
 
 @dataclass(frozen=True, slots=True)
 class MadeThing:
-    """What a request has made.
+    """The result of a request.
 
     asked     names the request: what it made and of what
     thing_id  the number of what was made
@@ -21,7 +21,7 @@ class MadeThing:
 
 
 class MadeRows(Protocol):
-    """What was made with which key, inside one transaction."""
+    """Results by their keys, inside one transaction."""
 
     def find(self, key_hash: CredentialHash) -> MadeThing | None:
         """Return what was made with that Idempotency-Key."""

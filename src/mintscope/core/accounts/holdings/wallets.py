@@ -27,7 +27,7 @@ class LinkedWallet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletPayment:
-    """A payment of a wallet, as its receipt tells it.
+    """A payment of a wallet, as its receipt has it.
 
     resource      what was paid for
     amount        atoms that were asked for

@@ -34,7 +34,7 @@ class KeyStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """What may be shown of a key: everything but the key.
+    """The public facts of a key: everything but the key.
 
     hint          its last characters, preceded by three dots
     expires_at    None: never
@@ -70,7 +70,7 @@ class KeyLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
-    """What is kept of a key when it is made."""
+    """The row of a new key."""
 
     key_hash: CredentialHash
     hint: str
@@ -147,7 +147,7 @@ class ApiKeyRows(Protocol):
 
 
 class KeyAddressRows(Protocol):
-    """Whence keys were used, inside one transaction: ADDRESSES_MAX of each key, the newest."""
+    """Addresses that used keys, inside one transaction: ADDRESSES_MAX of each key, the newest."""
 
     def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
         """Return the addresses of a key, newest use first."""

@@ -79,7 +79,7 @@ class ApiKeys:
                 del used_from[next(iter(used_from))]
 
     async def flush(self) -> None:
-        """Store when and whence keys were last used, or at the next call.
+        """Store when and from which address keys were last used, or at the next call.
 
         Raises    ServiceUnavailable
         """
@@ -95,7 +95,7 @@ class ApiKeys:
             raise
 
     async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return whence a key was used last, newest first; up to half a minute behind."""
+        """Return the addresses that used a key last, newest first; up to half a minute behind."""
         return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:

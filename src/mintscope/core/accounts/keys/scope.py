@@ -1,4 +1,4 @@
-"""What an API key may do, in the words of the specification."""
+"""Scopes of an API key, in the words of the specification."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -19,7 +19,7 @@ class Scope(StrEnum):
 
     @property
     def area(self) -> str:
-        """What it is about."""
+        """Its subject."""
         return self.value.partition(":")[0]
 
     @property
@@ -36,7 +36,7 @@ class Area(NamedTuple):
     write: str
 
 
-# What there is to open.
+# The subjects of scopes.
 AREAS: Final = (
     Area(
         "trade",

@@ -52,13 +52,13 @@ class EmailKind(StrEnum):
 class Draft:
     """An e-mail as the outbox keeps it; its link and code are derived when it is sent.
 
-    facts   what its text tells, never a text of an applicant; of a user, to a verified address
+    facts   the facts of its text, never a text of an applicant; of a user, to a verified address
             of that user alone: the name and message of an alert
             approved: `scopes`; rejected: `reason`, an administrator's words;
             new key: `hint`, `scopes`; claim: `username`;
             second factor: `what` was done, in words of ours;
             wallet linked: `wallet`;
-            signal fired, signal limit: what `signals.emails` tells; webhook disabled: `signal`
+            signal fired, signal limit: the facts of `signals.emails`; webhook disabled: `signal`
     proof   what its link and code derive from; None: it has none
     reason  why the last attempt failed, or why it was given up
     """

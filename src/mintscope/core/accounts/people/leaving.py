@@ -17,7 +17,7 @@ from mintscope.core.accounts.user import User
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belongings:
-    """What goes with an account; *has_application*: its address has applied for a key."""
+    """Possessions deleted with an account; *has_application*: its address has applied for a key."""
 
     credits: int
     keys: int
@@ -29,7 +29,7 @@ class Belongings:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Leaving:
-    """Tells what a deletion takes along, and deletes.  Raises SessionEnded, ServiceUnavailable."""
+    """Lists what a deletion takes along, and deletes.  Raises SessionEnded, ServiceUnavailable."""
 
     store: AccountStore
     clock: Clock

@@ -16,7 +16,7 @@ QUARTER_S: Final = 900
 
 
 class WrongPassword(Exception):
-    """The address or the password is wrong; the answer does not tell which."""
+    """The address or the password is wrong; the answer does not say which."""
 
 
 class WeakPassword(ValueError):

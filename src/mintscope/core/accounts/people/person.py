@@ -1,4 +1,4 @@
-"""What a person does with an account, as changes of rows inside one transaction."""
+"""Actions of a person on an account, as changes of rows inside one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import replace

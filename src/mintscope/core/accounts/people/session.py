@@ -68,7 +68,7 @@ class Browser:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """What is kept of a session when it begins."""
+    """The row of a new session."""
 
     cookie_hash: CredentialHash
     address: str

@@ -1,6 +1,6 @@
 """An account is taken back: what was made or changed in it since a thief came in ends.
 
-Whatever gives lasting access is told to the owner by e-mail, with a link that is good for a week.
+Each change that gives lasting access is sent to the owner by e-mail, with a link for a week.
 It ends all that was done since the session began in which that was made, brings the address back
 that the e-mail was sent to, and lets its reader choose another password.
 """

@@ -1,1 +1,1 @@
-"""Alert rules of users: kept, evaluated, and told by webhook or e-mail."""
+"""Alert rules of users: kept, evaluated, and sent by webhook or e-mail."""

@@ -1,4 +1,4 @@
-"""What a signal may ask for; programs and pages are told the same."""
+"""Checks of a signal's fields; programs and pages get the same errors."""
 
 from math import isfinite
 from typing import Final

@@ -315,7 +315,7 @@ def _let_go(
 
 
 def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
-    """Send nothing more for these signals, and tell their owners."""
+    """Send nothing more for these signals, and notify their owners."""
     for each in last:
         signal = rows.signals.get(each.turn.signal_id)
         if signal is None or signal.webhook_failed_at is not None:

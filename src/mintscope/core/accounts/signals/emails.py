@@ -1,7 +1,7 @@
 """E-mails about alerts: a pause between two of one alert, and allowances.
 
-What fires within the pause goes into one e-mail when it ends.  What an allowance leaves no room for
-is in none: the firing says so, and one e-mail in a day says that there are no more.
+Firings within the pause go into one e-mail when it ends.  A firing beyond the allowance
+is in none: it says so, and one e-mail in a day says that there are no more.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from mintscope.core.accounts.signals.signal import EmailState, Firing, FiringKin
 from mintscope.core.accounts.signals.words import event_words, symbol_words
 from mintscope.core.accounts.store import AccountRows
 
-GATHERED_MAX: Final = 1_000  # firings that one e-mail tells of
+GATHERED_MAX: Final = 1_000  # firings of one e-mail
 LINES_MAX: Final = 10  # of them it lists, the newest
 NOT_VERIFIED: Final = "the e-mail address is not verified"
 OF_ALERT: Final = "alert"
@@ -47,7 +47,7 @@ class Reached(NamedTuple):
 
     @property
     def note(self) -> str:
-        """What firings say of it."""
+        """The state that firings show of it."""
         return f"limit of {self.limit} reached"
 
 
@@ -120,7 +120,7 @@ def _is_of(draft: Draft, signal: Signal) -> bool:
 
 
 def _silent(rows: AccountRows, signal: Signal, written: Sequence[Draft]) -> int:
-    """Return how many other alerts of the owner tell by e-mail and have not."""
+    """Return how many other alerts of the owner send e-mails and have not."""
     heard = {each.facts.get("signal") for each in written}
     return sum(
         each.rule.by_email and each.rule.is_active and str(each.signal_id) not in heard
@@ -148,7 +148,7 @@ def _tell_limit(
 
 
 def _facts(signal: Signal, firings: Sequence[Firing], symbols: Symbols) -> dict[str, str]:
-    """Return what the e-mail tells: every text is made here, and only put in its place later."""
+    """Return the facts of the e-mail: every text is made here, and only put in its place later."""
     asked, newest = signal.rule, firings[-1]
     fired = newest.fired
     symbol = symbol_words(symbols.get(asked.mint), asked.mint)

@@ -1,6 +1,6 @@
 """Evaluating signals: every report of a mint is looked at once, in the order of the swap log.
 
-What may take long is a generator: it yields after each LOOKS_AT_ONCE rules, so that its caller can
+A long step is a generator: it yields after each LOOKS_AT_ONCE rules, so that its caller can
 let others run meanwhile.  Nothing else is to be called before it has ended.
 """
 
@@ -32,7 +32,7 @@ FIRINGS_HOUR_MAX: Final = 30
 
 
 class _Watched(msgspec.Struct, gc=False):
-    """What is looked at for a signal, and what its rule remembers by now."""
+    """The subject of a signal, and the memory of its rule by now."""
 
     signal_id: SignalId
     revision: int
@@ -70,7 +70,7 @@ class _Watched(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What is to be written down at once.
+    """Changes to write down at once.
 
     since_seq, seq   the reports behind the first, up to the second, were looked at
     states           of the signals whose state has changed, by number, with the revision
@@ -100,8 +100,8 @@ class Evaluation:
 
     looked_until      reports up to this position were looked at before: they are not again
     firings_hour_max  of a signal, in an hour that begins with the first; later crossings change
-                      what the rule remembers, and are not told
-    held_back         crossings that were not told for it; who counts them sets it to 0
+                      the memory of the rule, and are not sent
+    held_back         crossings that were not sent for it; the counter sets it to 0
     """
 
     tracks: Tracks
@@ -211,7 +211,7 @@ class Evaluation:
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
         """Begin before the reports that were not looked at, from what was written down.
 
-        What no signal looks back at is dropped.
+        Values that no signal looks back at are dropped.
         """
         seen = {each.mint for each in self._watched.values() if each.state is not None}
         fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]

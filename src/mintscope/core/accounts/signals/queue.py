@@ -1,4 +1,4 @@
-"""The queue of webhooks: what waits of each signal, and how it was told; a store beside money.
+"""The queue of webhooks that wait, and their outcomes; a store beside money.
 
 A signal is due, not a firing: after a failure all of it rests, and one webhook is tried when the
 rest is over.
@@ -24,7 +24,7 @@ class QueueLength(NamedTuple):
 
 
 class NewWebhook(NamedTuple):
-    """A firing that is to be told by webhook; *given_up_at*: it came too late."""
+    """A firing that is to be sent by webhook; *given_up_at*: it came too late."""
 
     firing_id: FiringId
     signal_id: SignalId
@@ -65,7 +65,7 @@ class DueWanted(NamedTuple):
 
 
 class Told(NamedTuple):
-    """How a firing was told by webhook, as Firing has it; *due_at*: None once that is over."""
+    """The delivery of a firing by webhook, as Firing has it; *due_at*: None once that is over."""
 
     due_at: UnixMs | None
     attempts: int
@@ -87,7 +87,7 @@ class QueueView(Protocol):
         """Return what the clock says that all processes share, when ours says *now*."""
 
     def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
-        """Return how these firings were told, of those that were taken in."""
+        """Return the deliveries of these firings, of those that were taken in."""
 
     def length(self) -> QueueLength:
         """Return how many wait."""
@@ -107,14 +107,14 @@ class QueueRows(Protocol):
     ) -> int:
         """Give up what waits of each of these signals beyond *waiting_max*; return how many.
 
-        The oldest go, save the very first: it tells for how long nothing was accepted.
+        The oldest go, save the very first: it shows for how long nothing was accepted.
         """
 
     def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueSignal]:
         """Return signals of *wanted* whose turn has come, oldest webhook first; not due *until*."""
 
     def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Note how these firings were told; when they are due is that of their signals."""
+        """Note the deliveries of these firings; their due times are those of their signals."""
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
         """Let the next turn of a signal be at *due_at*, if any webhook of it waits."""

@@ -43,13 +43,13 @@ CROSSING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalRule:
-    """What a user asks for.
+    """The request of a user for a signal.
 
     name         for the user alone; printable
     field        the value of the report of *mint* that is looked at
     level, margin, percent, window_s   as in Rule; 0 where the kind does not use them
     webhook_url  where firings are sent; None: nowhere
-    by_email     whether firings are told by e-mail
+    by_email     whether firings are sent by e-mail
     is_active    whether it is evaluated
     is_closed    looked at as each minute ends, without the candles that are open then
     least_confidence   reports whose price is not as good are not looked at
@@ -81,7 +81,7 @@ class SignalRule:
 
     @property
     def rule(self) -> Rule:
-        """What is evaluated; of crosses_field, with the level of that moment."""
+        """The rule that is evaluated; of crosses_field, with the level of that moment."""
         return Rule(
             kind=CROSSING[self.direction] if self.compared is not None else self.kind,
             level=self.level,
@@ -169,7 +169,7 @@ class FiredHour(NamedTuple):
 
 
 class FiringKind(StrEnum):
-    """Why something is told."""
+    """The reason of a notification."""
 
     FIRED = "fired"
     TEST = "test"  # its owner wanted to see one
@@ -177,7 +177,7 @@ class FiringKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiring:
-    """What happened.
+    """The facts of a firing.
 
     seq        the position in the swap log of the report that fired it
     slot, time its slot, and the block time of that, Unix seconds
@@ -205,7 +205,7 @@ class EmailState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FiringEmail:
-    """How a firing is told by e-mail.
+    """The delivery of a firing by e-mail.
 
     note         why it is in none
     sent_at      when its e-mail was accepted; given_up_at: when no further attempt was left
@@ -221,13 +221,13 @@ class FiringEmail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
-    """What happened, and how it was told by webhook: as the queue knows it, once it does.
+    """A firing and its delivery by webhook: as the queue knows it, once it does.
 
     due_at        when it is sent, or was to be; None: by no webhook
     attempts      how often it was sent
     delivered_at  when it was accepted; given_up_at: when no further attempt was left
     reason        why the last attempt failed
-    email         how it was told by e-mail; None: by none
+    email         its delivery by e-mail; None: by none
     """
 
     firing_id: FiringId
@@ -297,12 +297,12 @@ class ActiveRows(Protocol):
 
 
 class FiringRows(Protocol):
-    """What fired, inside one transaction."""
+    """Firings, inside one transaction."""
 
     def insert(
         self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
     ) -> FiringId:
-        """Add a firing; *due_at*, *email*: None where it is not told by webhook, by e-mail."""
+        """Add a firing; *due_at*, *email*: None where it is not sent by webhook, by e-mail."""
 
     def insert_many(
         self,
@@ -330,7 +330,7 @@ class FiringRows(Protocol):
 
 
 class FiredRows(Protocol):
-    """What fired, as the queue of webhooks takes it in, inside one transaction."""
+    """Firings, as the queue of webhooks takes them in, inside one transaction."""
 
     def get(self, firing_id: FiringId, /) -> Firing | None:
         """Return a firing."""
@@ -346,7 +346,7 @@ class FiredRows(Protocol):
 
 
 class AlertEmailRows(Protocol):
-    """Which firings are to be told by e-mail, inside one transaction."""
+    """Firings to send by e-mail, inside one transaction."""
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
         """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
@@ -359,7 +359,7 @@ class AlertEmailRows(Protocol):
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Note the e-mail that tells of *firings*, or why none does."""
+        """Note the e-mail of *firings*, or why there is none."""
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Signal]:
         """Return up to *limit* signals with firings whose pause has ended, longest due first."""

@@ -63,7 +63,7 @@ class Signals:
     """The signals of all users; each verb is one transaction.
 
     entropy    returns so many bytes from a cryptographic generator
-    queue      knows how firings were told by webhook; None: by none
+    queue      knows the deliveries of firings by webhook; None: there are none
     Raises ServiceUnavailable from every verb, nothing being done.
     """
 
@@ -108,7 +108,7 @@ class Signals:
     ) -> Signal | SignalDenied:
         """Let a signal ask for what *edit* makes of it, which has no flaw.
 
-        If something of what is evaluated changes, it begins anew: the next report fires nothing.
+        If something of the rule changes, it begins again: the next report fires nothing.
         A webhook that was disabled is tried again where *edit* names one or makes it active; what
         waits is tried at once if it has another address.
         """
@@ -145,7 +145,7 @@ class Signals:
     async def pause(self, link: str) -> Signal | None:
         """Stop the e-mails of the signal of *link*, as an e-mail carries it; None: it is none.
 
-        A signal that tells in no other way is paused: its owner can resume it.
+        A signal without another way to notify is paused: its owner can resume it.
         """
         signal = await self.of_link(link)
         if signal is None:
@@ -299,7 +299,7 @@ def _as_told(firing: Firing, told: Told) -> Firing:
 
 
 def _evaluated(asked: SignalRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:
-    """Return what of *asked* is evaluated: a signal of which it changes begins anew."""
+    """Return the evaluated part of *asked*: if it changes, the signal begins again."""
     ends = asked.fires, asked.expires_at
     return asked.rule, asked.is_closed, asked.least_confidence, *ends
 

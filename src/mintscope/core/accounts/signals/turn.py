@@ -24,7 +24,7 @@ class SignalStanding:
 
 @dataclass(frozen=True, slots=True)
 class MintBase:
-    """What a mint can be begun from again; *packed* is opaque here, *seq* tells as of when."""
+    """The base from which a mint is begun again; *packed* is opaque here, *seq* says as of when."""
 
     mint: Mint
     seq: int

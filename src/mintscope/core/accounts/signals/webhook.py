@@ -26,7 +26,7 @@ TYPES: Final = {FiringKind.FIRED: "signal.fired", FiringKind.TEST: "signal.test"
 
 
 class FiredData(msgspec.Struct, frozen=True, rename="camel"):
-    """What a webhook tells of a firing."""
+    """The data of a firing in a webhook."""
 
     signal_id: int
     event_id: int
@@ -57,7 +57,7 @@ def message_id(firing_id: FiringId) -> str:
 
 
 def message_of(signal: Signal, firing: Firing) -> bytes:
-    """Return the body that tells of *firing*."""
+    """Return the body of *firing*."""
     asked, fired = signal.rule, firing.fired
     data = FiredData(
         signal_id=signal.signal_id,
@@ -99,7 +99,7 @@ def signed(
 def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
     """Return what keeps *url* from being a webhook, None if nothing does.
 
-    What a name leads to is seen when something is sent; an address that is written out, here.
+    The address of a name is checked at each sending; a literal address, here.
 
     allows_loopback   plain http to an address of this machine is fine, too
     """

@@ -201,5 +201,5 @@ class SignalWriter:
 
 
 def _is_held(standing: SignalStanding, now: UnixMs) -> bool:
-    """Say whether its holder may still be there; not if the clock was set back since it told."""
+    """Return whether its holder may still be there; not after the clock was set back."""
     return now < standing.held_until <= now + LEASE_MS_MAX

@@ -43,7 +43,7 @@ WRONG_CODE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Signup:
-    """What the applicant is given, once."""
+    """The answer to the applicant, given once."""
 
     signup_id: SignupId
     secret: ApplicationSecret

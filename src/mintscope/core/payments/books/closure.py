@@ -1,4 +1,4 @@
-"""Whom nothing is sold to just now, and why."""
+"""Payers to whom nothing is sold just now, and why."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What must hold between the chain, the payments and the credits; checked for ever.
+"""Invariants between the chain, the payments and the credits; checked for ever.
 
     chain     every payment that landed is issued, every issued one has landed for good
     payments  each purchase has one journal entry, each such entry one purchase
@@ -6,7 +6,7 @@
 
 A violation stops sales, never spending: who has paid is served.
 
-What is merely late is no violation.  Where chain and books do not agree, they
+A late entry is no violation.  Where chain and books do not agree, they
 are looked at again before anything is said; what still cannot be settled is a
 doubt, and a doubt that three looks and 300 s have not settled is a violation.
 """
@@ -71,7 +71,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """What a look at the books found, and how far they went."""
+    """The findings of a look at the books, and how far it went."""
 
     violations: Sequence[Violation]
     entry_mark: int

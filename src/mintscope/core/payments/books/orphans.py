@@ -1,6 +1,6 @@
 """Orphans: payments of ours that are on chain and have no row, because a backup was restored.
 
-Each carries the quote that it paid, so it can be told what it bought; that stops no sales.  Its
+Each carries the quote that it paid, so its purchase is known; that stops no sales.  Its
 buyer may come back for it at any time; or an operator settles it, for good.
 """
 
@@ -65,7 +65,7 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acknowledgement(Enum):
-    """What became of the wish to settle an orphan."""
+    """The outcome of settling an orphan."""
 
     DONE = auto()
     DONE_BEFORE = auto()

@@ -88,7 +88,7 @@ class AuditTurn(Protocol):
 
 
 class MaintenanceBooks(SalesState, Protocol):
-    """What payment maintenance reads and measures, and the fee payer's balance that it keeps."""
+    """Reads and measures of payment maintenance, and the fee payer's balance that it keeps."""
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return how far the scan of *scope* has come, None where there was none.

@@ -1,6 +1,6 @@
-"""What the chain itself remembers of our takings, and how far it has been compared.
+"""The treasury's history on chain, and how far it has been compared.
 
-A history is told from its newest end: it is scanned down to where the scan before began.
+A history is listed from its newest end: it is scanned down to where the scan before began.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ class TreasuryHistory(Protocol):
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         """Say of each whether it is a payment that we signed: the fee is ours, and it paid us.
 
-        None where that cannot be told: it is not there yet, or not to be read.
+        None if that is unknown: it is not there yet, or not to be read.
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
@@ -83,7 +83,7 @@ class Scan:
 
 
 class DoubtKind(StrEnum):
-    """What chain and books do not agree on yet."""
+    """Differences of chain and books so far."""
 
     ARRIVED = "arrived"  # it touched the treasury, and is not issued
     ISSUED = "issued"  # it is issued, and not final though its time is over

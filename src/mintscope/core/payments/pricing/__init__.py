@@ -1,1 +1,1 @@
-"""What things cost: the price of the payment token and the price list."""
+"""Prices: the price of the payment token and the price list."""

@@ -1,4 +1,4 @@
-"""What the payment token is worth, or why there is no reliable price.
+"""The price of the payment token, or why there is no reliable one.
 
 Its market may be thin, and a trader that moves it moves our prices.  So a price
 needs liquidity on both sides, recent trades, two averages that agree, even pools and
@@ -42,7 +42,7 @@ SNAPSHOT_S: Final = 60.0
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True):
-    """What one whole token costs in USD, finite and > 0, and when that was so.
+    """The price of one whole token in USD, finite and > 0, and its time.
 
     lasts_s   how long it is sold at
     """

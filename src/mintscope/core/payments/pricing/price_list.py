@@ -1,4 +1,4 @@
-"""What is for sale, and for how much: in USD here, in atoms at one quote."""
+"""The products and their prices: in USD here, in atoms at one quote."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -84,7 +84,7 @@ class PriceList(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def request(self) -> int:
-        """What one request costs, in atoms."""
+        """The price of one request, in atoms."""
         return atoms_for_usd(REQUEST_USD, self.quote, decimals=self.decimals)
 
     @property

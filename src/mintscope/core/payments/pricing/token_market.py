@@ -16,7 +16,7 @@ DOLLAR_ATOMS: Final = 10**6
 
 
 class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pools of a token hold, in atoms.
+    """The reserves of the pools of a token, in atoms.
 
     base     of the token
     quotes   of what it is traded for, by mint

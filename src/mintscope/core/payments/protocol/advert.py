@@ -1,4 +1,4 @@
-"""What a demand for payment says of what is sold, for those who list services."""
+"""The description of a product in a demand for payment, for directories of services."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,7 +9,7 @@ DESCRIPTION_LENGTH_MAX: Final = 500
 
 
 class Advert(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sold, and by whom; a payment is bound by its quote alone.
+    """The product and its seller; a payment is bound by its quote alone.
 
     service_name    at most 32 ASCII characters
     tags            at most 5, of at most 32 ASCII characters

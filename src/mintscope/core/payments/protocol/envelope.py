@@ -47,7 +47,7 @@ class Envelope:
 
     @cached_property
     def signed_bytes(self) -> bytes:
-        """What both signatures sign."""
+        """The message that both signatures sign."""
         return to_bytes_versioned(self.message)
 
     @cached_property
@@ -62,7 +62,7 @@ class Envelope:
 
     @property
     def payer(self) -> Wallet:
-        """Whose funds move."""
+        """The wallet whose funds move."""
         return Wallet(str(self.accounts[PAYER_AT]))
 
     def is_signed_by_payer(self) -> bool:

@@ -7,7 +7,7 @@
     6 bytes   HMAC-SHA-256 over all of these, and over the kind of what is paid for, cut
     5 bytes   HMAC-SHA-256 over the same with what is paid for in place of its kind, cut
 
-as base64url.  The kind tells what a payment on chain is worth where what it has bought
+as base64url.  The kind says what a payment on chain is worth where what it has bought
 cannot be found out by trying.  In version 1 all 11 bytes were over what is paid for.
 
 A quote needs no storage: it is honoured by every replica that

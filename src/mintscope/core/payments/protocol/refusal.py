@@ -10,7 +10,7 @@ import msgspec
 
 
 class RefusalReason(StrEnum):
-    """One word per rule; a client can tell from it what to do differently."""
+    """One word per rule; a client learns from it what to do differently."""
 
     # read from the header
     NO_MATCHING_REQUIREMENT = "no_matching_requirement"

@@ -1,4 +1,4 @@
-"""What must be paid, for what, to whom."""
+"""The amount to pay, its purpose and its recipient."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are taken, t
 class ResourceKind(msgspec.Struct, frozen=True):
     """Resources whose paths begin with the same two parts, as "/v1/token".
 
-    A quote can be told to be for a kind where the resource itself is not known any more.
+    A quote is known to be for a kind even if the resource itself is not known any more.
     """
 
     path: str
@@ -39,7 +39,7 @@ def kind_of(resource: Resource) -> ResourceKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What configuration fixes about every payment.
+    """The terms that configuration fixes for every payment.
 
     network        CAIP-2
     asset          the payment token's mint, pinned; never looked up by name

@@ -76,7 +76,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the payment must answer to, and when it is looked at.
+    """The demand that the payment must meet, and the time of the check.
 
     resource    a kind: anything of it that is sold
     now         None: whenever it was quoted
