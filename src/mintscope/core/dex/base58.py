@@ -22,7 +22,7 @@ SHORT_MAX: Final = 60
 LENGTH_MAX: Final = 14_000
 HEAD_SIZE: Final = 8
 # By size of a head: 58 ** 13 is over 2 ** 76, which is all 64 bits, and seldom on an edge between
-# two; behind a head of 1 byte stand amounts, and every further digit would tell those apart.
+# two; behind a head of 1 byte stand amounts, and every further digit would separate those.
 HEAD_DIGITS: Final = {1: 2, HEAD_SIZE: 13}
 DIGITS_A_STEP: Final = 5  # 58 ** 5 is the largest power that keeps limb * power inside 64 bits
 BASE: Final = np.uint64(58)

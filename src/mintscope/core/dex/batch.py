@@ -21,7 +21,7 @@ INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
 
 
 Opened: TypeAlias = dict[int, list[Instruction]]
-"""What the batches of one transaction hold, by the identity of the batch."""
+"""The content of the batches of one transaction, by the identity of the batch."""
 
 
 def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Instruction]:

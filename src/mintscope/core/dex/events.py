@@ -1,4 +1,4 @@
-"""What programs say about their own swaps, by calling themselves with an event.
+"""Swaps that programs publish, by calling themselves with an event.
 
 An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later
 versions append fields: a prefix is read, a length is never required.  The same
@@ -99,7 +99,7 @@ def _sums(fees: list[int]) -> set[int]:
 
 
 def told(call: Call) -> Iterator[tuple[bytes, Layout]]:
-    """Yield each event of *call* that tells of a swap, with its layout."""
+    """Yield each event of *call* of a swap, with its layout."""
     layouts = LAYOUTS.get(call.program.name)
     if layouts is None:
         return

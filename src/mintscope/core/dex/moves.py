@@ -1,4 +1,4 @@
-"""What moved under one call: transfers of tokens and of lamports, each with both owners.
+"""Moves under one call: transfers of tokens and of lamports, each with both owners.
 
 Wrapped SOL that leaves its account as lamports (CloseAccount, UnwrapLamports) moves as SOL does.
 WithdrawExcessLamports moves none: the token programs refuse it for wrapped SOL, and what it takes
@@ -39,7 +39,7 @@ MOVING: Final = UNWRAPPING | SHAPES.keys()
 """First bytes of instructions after which tokens, or wrapped SOL, are another's."""
 TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
 OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
-# What leaves the amount of an account as it is: those above, Approve, Revoke, SetAuthority, Freeze,
+# These leave the amount of an account as it is: those above, Approve, Revoke, SetAuthority, Freeze,
 # Thaw, ApproveChecked, GetAccountDataSize, InitializeImmutableOwner, Reallocate, the extensions
 # MemoTransfer and CpiGuard, HarvestWithheldTokensToMint.
 STILL: Final = (
@@ -241,7 +241,7 @@ def _with_wrapped(
 ) -> list[Move]:
     """Return *found*, the transfers of *call*, with what its *others* did to wrapped SOL."""
     if not token_accounts.is_complete:
-        # Accounts that were closed since: only the balances before tell whose they were.
+        # Accounts that were closed since: only the balances before show their owners.
         token_accounts.complete()
         return moves(call, token_accounts)
     synced = _synced(others)
@@ -262,8 +262,8 @@ def _lamport_moves(
 ) -> Iterator[Move]:
     """Yield the transfers of lamports among *instructions* of the system program.
 
-    Those that a trader wraps, or gets wrapped, are the owner's of the account.  What a program's
-    own account gives to another of the program's leaves it: a fee, say.
+    Those that a trader wraps, or gets wrapped, are the owner's of the account.  A transfer between
+    two accounts of a program leaves the first: a fee, say.
     """
     signers = token_accounts.signers
     for instruction in instructions:
@@ -293,8 +293,8 @@ def _unwrapped(
 ) -> Iterator[Move]:
     """Yield what left accounts of wrapped SOL as lamports, beside what *moved* otherwise.
 
-    To its owner it is no movement.  What a signer unwraps for another is a part of the trade only
-    if that one took part in it: else it pays for the fee of the transaction, say.
+    To its owner it is no movement.  SOL that a signer unwraps for another is a part of the trade
+    only if that one took part in it: else it pays for the fee of the transaction, say.
     """
     parties = {owner for move in moved for owner in move[:PARTIES]}
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Instructions and programs that names tell apart, if what moved does not.
+"""Instructions and programs that names separate, if transfers do not.
 
 The first bytes of an Anchor instruction are a hash of its name, so that names suffice.
 """

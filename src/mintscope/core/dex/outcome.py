@@ -1,4 +1,4 @@
-"""What decoding yields: swaps, and what could not be read, by reason."""
+"""Results of decoding: swaps, and unread transactions by reason."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -20,8 +20,8 @@ class QuarantineReason(StrEnum):
     TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout
     MALFORMED_BATCH = "malformed_batch"  # cut short, or of more accounts than it was given
     TRUNCATED_EVENT = "truncated_event"
-    TRUNCATED_LOG = "truncated_log"  # of a program that tells of its fills nowhere else
-    UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint nothing tells
+    TRUNCATED_LOG = "truncated_log"  # of a program that shows its fills nowhere else
+    UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint is unknown
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
     SHARED_LAMPORTS = "shared_lamports"  # several calls took lamports of one pool: how much each?
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # not in the table, and moved one mint for another

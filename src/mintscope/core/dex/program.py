@@ -43,7 +43,7 @@ class Leg:
 
 
 class Migration(NamedTuple):
-    """What a migration names, by positions among its accounts.
+    """The accounts of a migration, by their positions.
 
     mints   of the pair: the one that is not SOL leaves the curve
     curve   which it leaves
@@ -93,7 +93,7 @@ class Program:
     migrations  first bytes of each instruction that moves a mint from its curve to a pool
     is_pooled   what its vaults hold is not the pool's alone: many markets share them, or they are
                 a wallet.  So they show nothing of what stands in the pool
-    head_size   how many bytes tell its instructions apart: 1 or 8; 0: nothing does
+    head_size   how many bytes separate its instructions: 1 or 8; 0: nothing does
 
     A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
     """

@@ -2,7 +2,7 @@
 
 A call is an exchange if a trader gave one mint to an account and got another from an account of
 the same owner, and that owner did not sign the transaction: its tokens moved by the program's own
-authority.  What called the program does not matter, and no list of programs is asked.
+authority.  The caller of the program does not matter, and no list of programs is asked.
 
 Not exchanges
     Deposits and withdrawals   both mints go one way, or tokens of a share are made for the trader
@@ -23,7 +23,7 @@ Directly below a router, of the table or with a name, a call is believed with le
 programs that it called counts, too, and the trader's side alone decides if no owner stands on the
 other.
 
-What is seen of other exchanges, but not safely read, is reported: see `readers.unread`.
+Signs of other exchanges that are not safely read are reported: see `readers.unread`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -200,7 +200,7 @@ def described(
 
 
 def _height(call: Call) -> int:
-    """Return how deep *call* stands, 1 at the top; 0 if nothing tells."""
+    """Return how deep *call* stands, 1 at the top; 0 if unknown."""
     return 1 if call.inner < 0 else call.instruction.stack_height or 0
 
 

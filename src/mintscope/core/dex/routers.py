@@ -1,6 +1,6 @@
 """Names of routers and trading bots, for people.
 
-What they call directly is read as below the routers of the table.  A program of this list that
+Their direct calls are read as below the routers of the table.  A program of this list that
 exchanges tokens itself is reported by its address, as every program that is not in the table is.
 """
 

@@ -1,4 +1,4 @@
-"""Who owns which token account in one transaction, and of which mint.
+"""Owners and mints of the token accounts in one transaction.
 
 The balances know every account that outlives the transaction, and so every
 vault.  A temporary one (wrapped SOL, opened and closed on the way) is known
@@ -118,17 +118,17 @@ class TokenAccounts:
             return ()
 
     def owner(self, account: int) -> str:
-        """Return who owns token *account*; its own address if nothing tells."""
+        """Return who owns token *account*; its own address if unknown."""
         balance = self.book.get(account)
         return (balance and balance.owner) or self.key(account)
 
     def mint(self, account: int) -> str | None:
-        """Return the mint of token *account*, None if nothing tells."""
+        """Return the mint of token *account*, None if unknown."""
         balance = self.book.get(account)
         return None if balance is None else balance.mint
 
     def decimals(self, mint: str) -> int | None:
-        """Return the decimals of *mint*, None where nothing in the transaction tells."""
+        """Return the decimals of *mint*, None if the transaction does not show them."""
         known = DECIMALS.get(mint)
         if known is not None:
             return known
@@ -200,7 +200,7 @@ class TokenAccounts:
         return None if first < 0 or second < 0 else (first, second)
 
     def left(self, account: int | None) -> int | None:
-        """Return what token *account* held after the transaction; None if nothing tells."""
+        """Return the amount of token *account* after the transaction; None if unknown."""
         balance = None if account is None else self.book.get(account)
         if balance is None or balance.ui_token_amount is None:
             return None
@@ -264,7 +264,7 @@ class TokenAccounts:
         for instruction in self.token_instructions():
             accounts = instruction.accounts
             if not accounts or accounts[0] in self.book:
-                continue  # the balances tell more: nearly every instruction is a transfer
+                continue  # the balances show more: nearly every instruction is a transfer
             data = instruction.data
             if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
                 owner = self.key(accounts[2])

@@ -1,4 +1,4 @@
-"""What ran inside what: the calls of DEX programs, each with what moved under it.
+"""The tree of calls: those of DEX programs, each with the moves under it.
 
 A transfer belongs to the innermost DEX above it.  Directly under a router it
 belongs to none: commissions, tips and the user's own deposits pass there.
@@ -86,7 +86,7 @@ def calls(
 
 
 def has_heights(instructions: Sequence[Instruction]) -> bool:
-    """Return whether *instructions* tell what called them; data from before 2023 does not."""
+    """Return whether *instructions* name their callers; data from before 2023 does not."""
     return bool(instructions) and instructions[0].stack_height is not None
 
 

@@ -387,7 +387,7 @@ def _vaults(
 
     mints     the one received and the one paid
     owners    of the vaults; none: all but the *trader* may own them
-    None for a mint if no account can be told from the trader's.
+    None for a mint if no account differs from the trader's.
     """
     received, paid = mints
     takers: dict[int, int] = {}

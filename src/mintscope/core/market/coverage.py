@@ -19,7 +19,7 @@ from mintscope.base.time import HOUR_S
 
 READ: Final = "read"
 UNLISTED: Final = "unlisted"
-# What there was of programs, or mints, beyond those that are counted by name.
+# Programs, or mints, beyond those that are counted by name.
 OTHER: Final = "other"
 WINDOW_HOURS: Final = 2
 DAY_HOURS: Final = 24
@@ -45,7 +45,7 @@ NONE: Final = Tally()
 
 
 class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one block held.
+    """The exchanges of one block.
 
     calls    by program and outcome: READ, UNLISTED, or why it was missed
     missed   by mint, of the calls that were missed and name an account of it
@@ -73,7 +73,7 @@ class ProgramHour(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """What was read and missed from *since* until the newest block.
+    """Exchanges read and missed from *since* until the newest block.
 
     since, time     Unix seconds; *since* is the start of an hour
     blocks          that were read
@@ -115,7 +115,7 @@ class MissedMints(NamedTuple):
 
 
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen and not read, or read without a name, of one kind.
+    """Calls of one kind that were seen and not read, or read without a name.
 
     time        of the block, or of the newest of them
     program     its name; the address of one that is not listed
@@ -136,7 +136,7 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageReader(Protocol):
-    """What was read and missed, safe while ingest writes.  Raises ServiceUnavailable."""
+    """Exchanges read and missed, safe while ingest writes.  Raises ServiceUnavailable."""
 
     async def coverage(self, hours: int) -> Coverage | None:
         """Return that of the newest block's hour and of the hours before it, *hours* in all.

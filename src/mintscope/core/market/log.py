@@ -16,11 +16,11 @@ from mintscope.core.market.timeframe import Timeframe
 
 
 class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a swap was on chain, which no analytics need.
+    """Details of a swap on chain, which no analytics need.
 
     program            its short name
     amount, quote_amount   raw integer units that changed hands
-    decimals, quote_decimals   None if nothing told them
+    decimals, quote_decimals   None if unknown
     """
 
     signature: Signature
@@ -46,7 +46,7 @@ class Uncounted(IntEnum):
 
 
 class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """What a swap tells of its pool: see `standing`.
+    """Evidence of a swap on its pool: see `standing`.
 
     depth       micro-USD of the quote in the pool after it; None if no balance shows it
     flow        micro-USD that changed hands, also where it is no volume
@@ -76,7 +76,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     offered      (price_usd, price_sol) that it would have set, had its pool decided, or were it no
                  part of a round trip; of SOL itself, if its own is not the rate
     detail       written beside the log; what reads the log goes without it
-    evidence     what it tells of its pool; None in logs of before
+    evidence     its evidence on its pool; None in logs of before
     """
 
     mint: Mint
@@ -180,7 +180,7 @@ class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Waypoint(NamedTuple):
-    """What the candles before *bucket* left behind: a series may begin with its candle.
+    """The state after the candles before *bucket*: a series may begin with its candle.
 
     closed   how many candles came before
     acc      the accumulators of `engine.kernels`, little-endian floats of 64 bits

@@ -1,4 +1,4 @@
-"""What a mint is, read from its account and from where its name is kept; pure.
+"""Facts of a mint, read from its account and from where its name is kept; pure.
 
 Layouts: SPL Token `Mint` (82 bytes), Token-2022 extensions (type, length, value after the account
 type at byte 165), Token Metadata Interface (extension 19), Metaplex Token Metadata `Metadata`.
@@ -17,7 +17,7 @@ from mintscope.base.primitives import PUBKEY_BYTES, Mint, Slot, UnixMs, UnixS
 
 METAPLEX: Final = Pubkey.from_string("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
 MINT_BYTES: Final = 82
-MULTISIG_BYTES: Final = 355  # no mint has this length, so that the two are told apart
+MULTISIG_BYTES: Final = 355  # no mint has this length, so that the two are distinguished
 ACCOUNT_TYPE_AT: Final = 165
 ACCOUNT_TYPE_MINT: Final = 1
 METADATA_V1: Final = 4
@@ -81,7 +81,7 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a mint was at a slot.
+    """The facts of a mint at a slot.
 
     slot                the state was read as of this slot
     read_at_ms          when it was read
@@ -112,7 +112,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MintFactStore(Protocol):
-    """What mints were when a node was last asked; safe while ingest writes.
+    """Facts of mints when a node was last asked; safe while ingest writes.
 
     Raises ServiceUnavailable from every verb when the store does not answer.
     """

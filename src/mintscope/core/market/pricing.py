@@ -33,7 +33,7 @@ from mintscope.core.market.standing import SIGNER_CHARS, Offer, Trip
 from mintscope.core.market.swap import Oriented, QuoteKind, RecognisedBy, Swap
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
-POOL_CHARS: Final = 16  # of its address, that tell a pool of SOL
+POOL_CHARS: Final = 16  # of its address, that identify a pool of SOL
 RATE_WINDOW_S: Final = 60
 RATE_AGE_MAX_S: Final = 300
 
@@ -112,7 +112,7 @@ def sol_usd_samples(
     in which it bought and sold SOL.
 
     time     of the slot
-    agrees   whether the next swap may tell the price of SOL, asked in order; None: every one may
+    agrees   whether the next swap may set the price of SOL, asked in order; None: every one may
     """
     found: dict[tuple[str, int], Sample] = {}
     sides: dict[tuple[str, int], bool] = {}
@@ -237,8 +237,8 @@ def price_slot(
                 usd = None
                 sol = None
             offered = None if usd == price[0] else price
-        # What changed its pool is in the log, or a restart would know less of the pool; what is in
-        # no volume is there to be shown.
+        # A swap that changed its pool is in the log, or a restart would know less of the pool; a
+        # swap in no volume is there to be shown.
         if volume or evidence is not None:
             at, is_buy = _position(swap), seen.is_buy
             shown = offered, _detail(swap, seen), evidence
@@ -298,7 +298,7 @@ def _evidence(  # noqa: PLR0913 - all that a swap tells
     uncounted: Uncounted,
     trip: Trip = Trip.NONE,
 ) -> Evidence:
-    """Return what *swap* of this *volume* tells of its pool."""
+    """Return the evidence of *swap* of this *volume* on its pool."""
     left = seen.quote_left
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
@@ -371,7 +371,7 @@ def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
 
 
 def _quote_decimals(seen: Oriented) -> int | None:
-    """Return the decimals of the quote; None if it is another token and nothing tells them."""
+    """Return the decimals of the quote; None if it is another token and they are unknown."""
     return QUOTE_DECIMALS.get(seen.quote_kind, seen.quote_decimals)
 
 

@@ -30,7 +30,7 @@ from mintscope.core.market.standing import AGREEMENT, OLD_S, POOLS_MAX, Standing
 from mintscope.core.market.swap import Oriented, QuoteKind, Swap
 
 PEG_MAX: Final = 0.01
-PEG_FRESH_S: Final = 900  # a price of a dollar that is older tells nothing
+PEG_FRESH_S: Final = 900  # a price of a dollar that is older counts for nothing
 JUDGED_MIN: Final = 3  # dollars: of two none shows which is off
 TRUSTED: Final = frozenset({USDC, USDT})
 STAKED_FRESH_S: Final = 300
@@ -58,7 +58,7 @@ class QuoteMints(NamedTuple):
 
 
 class Quotes:
-    """What each mint is as a quote, at one time.
+    """The quote that each mint is, at one time.
 
     dollars   the mints that count as one dollar
     off_peg   by how much each dollar that can be judged is off the median of all: see `off_peg`

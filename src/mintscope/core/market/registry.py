@@ -12,7 +12,7 @@ from mintscope.base.time import DAY_S
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """What a mint must trade to be followed.
+    """The least trade of a mint to be followed.
 
     swaps_min        in one UTC day of the market
     volume_min       in that day too, micro-USD
@@ -29,7 +29,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(NamedTuple):
-    """What a mint traded.
+    """The trade of a mint.
 
     day         the newest day it traded on, days since 1970
     swaps       of that day

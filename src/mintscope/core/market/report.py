@@ -1,7 +1,7 @@
-"""What endpoint 1 says about a mint, and the port of the reports.
+"""The report of endpoint 1 on a mint, and the port of the reports.
 
-Field names are the specification's; `rename` gives their camelCase.  What `about` says of a field
-is for the description of the API alone: encoding does not look at it.
+Field names are the specification's; `rename` gives their camelCase.  The text of `about` for a
+field is for the description of the API alone: encoding does not look at it.
 """
 
 from hashlib import blake2b
@@ -387,7 +387,7 @@ def tag_of(values: Floats, price: Price) -> bytes:
 
 
 class Reports(Protocol):
-    """Who knows the reports."""
+    """The source of the reports."""
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
         """Return the report of *mint* of this *kind* as of the last applied slot.

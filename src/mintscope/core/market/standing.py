@@ -1,6 +1,6 @@
 """Which swaps set the price of a mint: those of the pools that it is costly to be.
 
-Anyone may open a pool and trade there alone, at any price and of any volume.  What costs is to let
+Anyone may open a pool and trade there alone, at any price and of any volume.  The cost is to let
 money stand where others can trade against it.
 
 Weight    of a pool: the least quote that stood in it over the last half minute, and no more than
@@ -71,7 +71,7 @@ class Trip(IntEnum):
 
 
 class Offer(NamedTuple):
-    """What a swap offers as the price of a mint.
+    """The price of a mint that a swap offers.
 
     usd, sol   per whole token
     volume     micro-USD that changed hands, a round trip's too
@@ -152,7 +152,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class HourFlow(NamedTuple):
-    """What changed hands at a price in the clock hour of the newest swap, and in the one before.
+    """Volume at a price in the clock hour of the newest swap, and in the one before.
 
     hour                             its number since 1970
     taken, rejected                  micro-USD of swaps that set the price, and of the others

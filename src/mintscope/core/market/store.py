@@ -68,7 +68,7 @@ class FinalizedSlot(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What the fold wrote about a mint so far.
+    """The rows of the fold about a mint so far.
 
     since_slot   swaps of later slots count; None: not tracked
     is_removed   by an operator: no rule follows it
@@ -83,7 +83,7 @@ class Kept(NamedTuple):
 
 
 class FoldedMint(NamedTuple):
-    """What a batch changes of one mint, as its fold returns it: rows are oldest first."""
+    """Changes of a batch to one mint, as its fold returns it: rows are oldest first."""
 
     state: bytes
     in_sol: bytes
@@ -94,7 +94,7 @@ class FoldedMint(NamedTuple):
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch of slots changes.
+    """Changes of a batch of slots.
 
     checkpoint   the last slot of the batch
     untracked    dropped by the rule, before everything else

@@ -21,7 +21,7 @@ class RecognisedBy(StrEnum):
 
 
 class Swap(NamedTuple):
-    """What moved in one pool, in raw integer units of the two mints.
+    """An exchange in one pool, in raw integer units of the two mints.
 
     Order   (transaction_index, outer, inner, leg) within a block; inner is -1
             for a top-level instruction, leg counts pools under one instruction
@@ -55,7 +55,7 @@ class Swap(NamedTuple):
 
 
 class QuoteKind(StrEnum):
-    """What the quote is worth: one dollar, one SOL, or the price of another token."""
+    """The value of the quote: one dollar, one SOL, or the price of another token."""
 
     USD = "USD"
     SOL = "SOL"

@@ -1,1 +1,1 @@
-"""Readers of swaps that transfers alone do not tell."""
+"""Readers of swaps that transfers alone do not show."""

@@ -35,7 +35,7 @@ RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* with the curve of its leg; without a leg, what moved tells.
+    """Return the swap of *call* with the curve of its leg; without a leg, transfers show it.
 
     Raises Unreadable, with SHARED_LAMPORTS if another call may have taken lamports out of the
     curve, too, and with NO_MOVEMENT if the curve did not give one mint for another.

@@ -1,7 +1,7 @@
 """Manifest: its swaps move tokens; orders that a batch places are filled inside the market.
 
-BatchUpdate places and cancels orders.  What it fills changes balances that the market keeps, and
-calls no token program.  The log alone tells of it: one FillLog for each maker, with both mints and
+BatchUpdate places and cancels orders.  Fills change balances that the market keeps, and
+call no token program.  The log alone shows them: one FillLog for each maker, with both mints and
 amounts (github.com/CKS-Systems/manifest, `logs.rs`).  The fills of one order are one swap.
 """
 
@@ -26,7 +26,7 @@ MARKET_AT, TAKER_AT, BASE_MINT_AT, QUOTE_MINT_AT = 8, 72, 104, 136
 BASE_AMOUNT_AT, QUOTE_AMOUNT_AT, TAKER_ORDER_AT, IS_BUY_AT = 184, 192, 208, 216
 LOG_DATA: Final = "Program data: "
 TRUNCATED: Final = "Log truncated"
-WORDS: Final = 3  # of the lines that tell of calls: Program, its address, what it did
+WORDS: Final = 3  # of the lines of calls: Program, its address, what it did
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:

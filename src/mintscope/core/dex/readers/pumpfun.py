@@ -52,7 +52,7 @@ ACCOUNTS_OF: Final = {LEG_V1: V1, LEG_V2: V2, LEG_V3: V3}
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap that the event of *call* tells; without one, what its transfers show."""
+    """Return the swap in the event of *call*; without one, what its transfers show."""
     event = _trade(call)
     if event is None:
         return transfers.read(call, legs, token_accounts)
@@ -73,7 +73,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap that the event of *call* tells by itself, none if there is no such event.
+    """Return the swap that the event of *call* has by itself, none if there is no such event.
 
     The curve is the other owner of the tokens that moved; the quote is the mint of the
     transaction that the tail of the event names, else SOL.

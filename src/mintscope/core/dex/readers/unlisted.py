@@ -31,9 +31,9 @@ from mintscope.core.market.swap import Swap
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps that the events of *call* tell; none where nothing was exchanged.
+    """Return the swaps in the events of *call*; none where nothing was exchanged.
 
-    Raises Unreadable where an exchange happened that no event tells of.
+    Raises Unreadable where an exchange happened that no event has.
     """
     if call.events:
         swaps = pumpfun.read_event(call, token_accounts) or read_events(call, token_accounts)
@@ -73,7 +73,7 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 
 
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each event of *call* that tells of one.
+    """Return one swap for each event of *call* of a swap.
 
     Raises Unreadable where its pool did not give one mint for another, or other amounts of them.
     """

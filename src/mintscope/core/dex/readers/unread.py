@@ -1,6 +1,6 @@
 """Exchanges of unlisted programs that are seen and not read: they are reported, for a person.
 
-What moved shows that someone exchanged, but not safely how much, or with which vaults:
+Transfers show that someone exchanged, but not safely how much, or with which vaults:
 
 For lamports   a signer's tokens moved one way under a call and the signer's lamports the other:
                by transfers, or out of an account that the program owns, which no instruction shows
@@ -196,7 +196,7 @@ def _expect_no_lamports(
 ) -> None:
     """Raise Unreadable if a signer, whose tokens of *mint* changed by *gain*, exchanged lamports.
 
-    A purchase is paid by transfer; of a sale only the balances may tell.
+    A purchase is paid by transfer; of a sale only the balances may show it.
     at   the index of the signer
     """
     signer = token_accounts.signers[at]

@@ -1,1 +1,1 @@
-"""What a price rests on, and how good it is for that."""
+"""The basis of a price, and its confidence."""

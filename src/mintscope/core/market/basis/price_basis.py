@@ -49,7 +49,7 @@ class Confidence(StrEnum):
 
 
 class PriceBasis(NamedTuple):
-    """What the price of a mint rests on, as of its newest swap.
+    """The basis of the price of a mint, as of its newest swap.
 
     pool        whose swap set it last, and at, when
     since       when it was first set

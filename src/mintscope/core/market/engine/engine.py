@@ -19,7 +19,7 @@ from mintscope.core.market.timeframe import Timeframe
 
 CANDLES_LOADED: Final = kernels.SWING + 1  # the open one, too
 
-# What `load` refills from swaps and what from minutes: windows m1 m5 m15, and h1 h4 d1.
+# Windows that `load` refills from swaps, and from minutes: windows m1 m5 m15, and h1 h4 d1.
 FROM_SWAPS: Final = (0, 3)
 FROM_MINUTES: Final = (3, len(kernels.GRAINS))
 
@@ -81,7 +81,7 @@ class Engine:
         if loaded.state is not None:
             self._load_candles(row, loaded.state, loaded)
             if loaded.imported_from is not None:
-                # The first that is reported; how far a node reaches is told by the state alone.
+                # The first that is reported; how far a node reaches is known by the state alone.
                 first = min(loaded.imported_from, int(self._rows[row]["first"]))
                 self._rows[row]["first"] = first
         self._refill(row, FROM_MINUTES, loaded.minutes)

@@ -52,7 +52,7 @@ class Trades(NamedTuple):
 
 
 class Volumes(NamedTuple):
-    """What was bought and sold at some times, oldest first."""
+    """Volumes bought and sold at some times, oldest first."""
 
     times: Ints
     buys: Ints
@@ -82,7 +82,7 @@ KEPT: Final = SWING - 1
 FAST, SLOW, SIGNAL, GAIN, LOSS, LAST, EMA = range(7)
 ACC: Final = EMA + len(SERVICE.ema)
 
-# What a read writes: the EMAs, RSI, MACD (3), Fibonacci (11) of each timeframe, the
+# The columns of a read: the EMAs, RSI, MACD (3), Fibonacci (11) of each timeframe, the
 # shares of the windows, the candle counts, the first bucket, the price in USD and SOL.
 AVERAGES: Final = len(SERVICE.ema) + 4
 READ: Final = AVERAGES + 11
@@ -106,7 +106,7 @@ FRAME: Final = np.dtype(
         ("bottom", "f8"),
     ]
 )
-# Sums over the 60 parts that end with number *head*; bit a of *bits* tells whether part
+# Sums over the 60 parts that end with number *head*; bit a of *bits* says whether part
 # head - a holds anything, so that nothing is ever cleared.
 WINDOW: Final = np.dtype([("head", "i8"), ("bits", "i8"), ("buy", "i8"), ("sell", "i8")])
 ROW: Final = np.dtype(

@@ -3,7 +3,7 @@
 Pure and synchronous: the reader of the log calls `apply` for each event and
 `insert` for each mint it has loaded.  Every report is a function of the log
 up to `seq`, whenever its mint was loaded and however often it was evicted; only
-its coverage, told by `cover`, is not of the log.
+its coverage, set by `cover`, is not of the log.
 
 A load takes time, and events go on meanwhile.  `expect` therefore comes before
 the load: from then on the events that concern the mint are kept, and `insert`

@@ -61,7 +61,7 @@ class Cost(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """What was found before anything is read.
+    """The estimate before anything is read.
 
     from_time   where the past begins: no earlier than the node reaches back
     addresses   what is read
@@ -96,7 +96,7 @@ class HistoryAsk(NamedTuple):
 
 
 class HistoryAsks(Protocol):
-    """What administrators do with pasts.  Raises ServiceUnavailable from every verb."""
+    """Actions of administrators on pasts.  Raises ServiceUnavailable from every verb."""
 
     async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
         """Ask for the past of *mint*; False where one is open, or OPEN_MAX of others are."""
@@ -112,7 +112,7 @@ class HistoryAsks(Protocol):
 
 
 class HistoryQueue(Protocol):
-    """What ingest does with them.  Raises ServiceUnavailable from every verb."""
+    """Actions of ingest on them.  Raises ServiceUnavailable from every verb."""
 
     async def first(self, *states: AskState) -> HistoryAsk | None:
         """Return the one in one of *states* that was asked for first, None without any."""

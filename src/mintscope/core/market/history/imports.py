@@ -49,7 +49,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Imports(Protocol):
-    """What an operator imports.  Raises ServiceUnavailable from every verb."""
+    """Imports of an operator.  Raises ServiceUnavailable from every verb."""
 
     async def add(
         self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]

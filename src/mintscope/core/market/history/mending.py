@@ -63,7 +63,7 @@ class GapCounts(NamedTuple):
 
 
 class GapMends(Protocol):
-    """What ingest notes of gaps.  Raises ServiceUnavailable from every verb."""
+    """Notes of ingest on gaps.  Raises ServiceUnavailable from every verb."""
 
     async def due(self, now: UnixMs, first_at: UnixMs) -> GapMend | None:
         """Return the oldest open gap that is due, None without any; a new one is at *first_at*."""

@@ -34,7 +34,7 @@ class PastSwaps(NamedTuple):
 
 
 class FoldedPast(NamedTuple):
-    """What the past comes to; None where the mint never traded in it.
+    """The result of the past; None where the mint never traded in it.
 
     time        effective, of the newest slot
     since_slot  before the oldest slot
@@ -51,7 +51,7 @@ class FoldedPast(NamedTuple):
 
 
 class Kind(StrEnum):
-    """Why an address is read: it is a pool of the mint, or tells what SOL is worth."""
+    """Why an address is read: it is a pool of the mint, or shows the price of SOL."""
 
     POOL = "pool"
     RATE = "rate"
@@ -142,15 +142,15 @@ class HistoryJob(NamedTuple):
 
 
 class HistoryReading(Protocol):
-    """What the reader of a past writes.  Raises ServiceUnavailable from every verb."""
+    """Writes of the reader of a past.  Raises ServiceUnavailable from every verb."""
 
     async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
-        """Read the past of *mint*, a tracked one, anew; what was read before is dropped."""
+        """Read the past of *mint*, a tracked one, again; what was read before is dropped."""
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
         """Return how far the present round reaches, *slot* if it begins now, and what is left.
 
-        What was asked for in vain before is asked for again.
+        Requests that failed before are made again.
         """
 
     async def listed(self, mint: Mint, page: ListPage) -> None:
@@ -170,7 +170,7 @@ class HistoryReading(Protocol):
 
 
 class PastFolding(Protocol):
-    """What the fold of a past reads and writes.  Raises ServiceUnavailable from every verb."""
+    """Reads and writes of the fold of a past.  Raises ServiceUnavailable from every verb."""
 
     async def slots(self, mint: Mint, after: Slot, slots_max: int) -> Sequence[PastSlot]:
         """Return up to *slots_max* slots that were read, after *after*, in order."""
@@ -186,7 +186,7 @@ class PastFolding(Protocol):
 
 
 class HistoryJobs(Protocol):
-    """What an operator asks of pasts.  Raises ServiceUnavailable from every verb."""
+    """Requests of an operator on pasts.  Raises ServiceUnavailable from every verb."""
 
     async def one(self, mint: Mint) -> HistoryJob | None:
         """Return how far the past of *mint* has come, None if none was asked for."""
@@ -195,7 +195,7 @@ class HistoryJobs(Protocol):
         """Return the pools of *mint* in the log, each with its number of swaps."""
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
-        """Note that the tokens which traded in *gap* were read anew: it is open no more."""
+        """Note that the tokens which traded in *gap* were read again: it is no longer open."""
 
 
 class HistoryJoin(Protocol):

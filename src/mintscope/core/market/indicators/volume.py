@@ -1,4 +1,4 @@
-"""What was traded, and at what price.
+"""Traded volume, and its prices.
 
 A candle's tokens are its volume in USD over its typical price, as those of `vwap`: swaps of all
 pools are valued in USD.

@@ -1,4 +1,4 @@
-"""What a list keeps of each mint: one row of numbers, and the parts that slide out of its spans.
+"""The data of a list for each mint: one row of numbers, and the parts that slide out of its spans.
 
 A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
 and what they traded: many mints trade in few parts.  When it leaves a span, its volume is taken
@@ -66,7 +66,7 @@ ROWS_MIN: Final = 64
 
 
 class PartChunk(NamedTuple):
-    """What some rows, each once, traded in a closed part: `swaps` of D1, `bought` of a minute."""
+    """Volumes of some rows, each once, in a closed part: `swaps` of D1, `bought` of a minute."""
 
     rows: Rows
     closes: NDArray[np.float64]

@@ -13,7 +13,7 @@ Closes = list[float | None]
 
 
 class DayCloses(NamedTuple):
-    """What is needed to tell it, as of one state of a list.
+    """The data of its text, as of one state of a list.
 
     parts    the closed parts, by number
     open     the number of the open part

@@ -37,7 +37,7 @@ Folds = NDArray[np.int32]
 
 
 class Sort(StrEnum):
-    """What a list is sorted by: of a day where no other span is named."""
+    """The sort keys of a list: of a day where no other span is named."""
 
     VOLUME = "volume"
     CHANGE = "change"
@@ -62,7 +62,7 @@ class ListPlace(NamedTuple):
 
 
 class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a list.
+    """A query of a list.
 
     text         in the name or symbol, or what the address begins with; "" finds all
     among        nothing but these; None: all
@@ -82,7 +82,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedMint(msgspec.Struct, frozen=True, gc=False):
-    """What does not change with a swap; names are `cleaned`.
+    """Facts that do not change with a swap; names are `cleaned`.
 
     is_cleaned   name or symbol held characters that are never shown
     """
@@ -97,7 +97,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
-        """Return *mint*, followed since then, as *facts* tell of it."""
+        """Return *mint*, followed since then, by its *facts*."""
         if facts is None:
             return cls(mint, since, None, None, None)
         return cls(
@@ -393,7 +393,7 @@ class ListedTokens:
 
 
 class TokenLists(Protocol):
-    """Who keeps the list, and knows what mints are."""
+    """The keeper of the list and of the facts of mints."""
 
     def newest(self) -> ListedTokens:
         """Return the list.  Raises ServiceUnavailable while it is being loaded."""

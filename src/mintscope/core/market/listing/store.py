@@ -1,4 +1,4 @@
-"""What a list reads: the finalized fold as it stands, and what it has folded since.
+"""Reads of a list: the finalized fold as it stands, and its later folds.
 
 All of it is final, so that nothing is ever taken back: a list is as old as finality.
 """
@@ -21,7 +21,7 @@ class FoldedTo(NamedTuple):
 
 
 class PartVolume(NamedTuple):
-    """What was traded in part *number* of D1: micro-USD, priced swaps, the newest price."""
+    """Volume in part *number* of D1: micro-USD, priced swaps, the newest price."""
 
     number: int
     volume: int
@@ -30,7 +30,7 @@ class PartVolume(NamedTuple):
 
 
 class MinuteVolume(NamedTuple):
-    """What was traded in the minute that begins then: micro-USD, the bought ones, newest price."""
+    """Volume in the minute that begins then: micro-USD, the bought ones, newest price."""
 
     minute: UnixS
     volume: int
@@ -76,7 +76,7 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MintTrades(NamedTuple):
-    """What one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price.
+    """Volume that one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price.
 
     first_usd   the first price
     standing    its pools after the slot, packed; None if they did not change

@@ -69,7 +69,7 @@ class TokenList:
         self._gone: deque[tuple[int, int]] = deque()
 
     def seed(self, page: MintPage) -> None:
-        """Take in the mints of *page*, anew where they are listed; it is as of `folded`."""
+        """Take in the mints of *page*, again where they are listed; it is as of `folded`."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         rows = [self._start(one) for one in page.mints]
         for number, of_number in _parts(rows, page.mints).items():

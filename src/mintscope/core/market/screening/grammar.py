@@ -50,7 +50,7 @@ class ConditionError(ValueError):
 
 
 class Kind(Enum):
-    """What a part of a condition is."""
+    """The kind of a part of a condition."""
 
     NUMBER = "a number"
     LEVEL = "a level of confidence"
@@ -86,7 +86,7 @@ class Comparison(NamedTuple):
 
 
 class Negation(NamedTuple):
-    """What must not be true."""
+    """A condition that must not be true."""
 
     part: "Condition"
 
@@ -111,7 +111,7 @@ class Token(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What was read, what it is, and where it begins."""
+    """A token: its text, its kind, and its position."""
 
     read: "Value | Condition"
     kind: Kind

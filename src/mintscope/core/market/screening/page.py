@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class ScreenQuestion(NamedTuple):
-    """What is asked.
+    """The query.
 
     condition   None: all tokens
     sort        the field that is sorted by

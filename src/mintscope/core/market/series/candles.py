@@ -80,7 +80,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> AskedCandles:
-        """What must be read for it: some more, to tell whether there are older ones."""
+        """The rows to read for it: some more, to see whether there are older ones."""
         kept_s = WIDTH_S[self.width.kept]
         end = self.until - self.until % self.width.seconds + self.width.seconds
         rows_max = (self.limit + 2) * self.width.seconds // kept_s

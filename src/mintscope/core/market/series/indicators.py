@@ -1,4 +1,4 @@
-"""What candles say, candle by candle: ours as the report has them, and five more.
+"""Indicators, candle by candle: ours as the report has them, and five more.
 
 Averages go on from the newest start that is known: the first candle since tracking began, or a
 waypoint.  So they are those of the live engine to the last bit, whatever was dropped before.

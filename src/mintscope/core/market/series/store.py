@@ -33,7 +33,7 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class UnpricedVolume(NamedTuple):
-    """What was traded in a span of a timeframe in which no swap set a price, micro-USD."""
+    """Volume in a span of a timeframe in which no swap set a price, micro-USD."""
 
     bucket: UnixS
     buy_volume: int
@@ -49,7 +49,7 @@ class AskedCandles(NamedTuple):
 
 
 class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of one timeframe of a mint, from one snapshot.
+    """The rows of one timeframe of a mint, from one snapshot.
 
     tip         of the log, then
     state       what the finalized fold kept of the mint; None before its first swap

@@ -38,7 +38,7 @@ FIELDS: Final[Mapping[Field, tuple[str, ...]]] = {
 }
 
 OF_CONFIDENCE: Final = {Field("price.liquidityUsd"), Field("price.rejectedShareH1")}
-"""What says how good a price is, however good it is."""
+"""Fields that say how good a price is, whatever its confidence."""
 
 
 def read_field(report: TokenReport, field: Field) -> float | None:

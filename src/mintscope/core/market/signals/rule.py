@@ -1,7 +1,7 @@
 """A rule over one value: which side of its level the value is on, or how far it has moved.
 
 A rule remembers one state.  It fires when the state turns, so a value that stays where it is fires
-nothing more, however often it is looked at.  The first look at a value never fires: it only tells
+nothing more, however often it is looked at.  The first look at a value never fires: it only records
 where the value is.
 
 There may be many thousands of rules, and none holds a cycle: none is looked at for garbage.
@@ -15,11 +15,11 @@ import msgspec
 
 from mintscope.base.primitives import UnixS
 
-MARKS_MAX: Final = 60  # parts of a window that are told apart
+MARKS_MAX: Final = 60  # parts of a window that are kept apart
 
 
 class SignalKind(StrEnum):
-    """What a rule waits for."""
+    """The kinds of crossings."""
 
     ABOVE = "above"  # the value comes to be greater than the level
     BELOW = "below"  # the value comes to be less than the level
@@ -43,7 +43,7 @@ class Direction(StrEnum):
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What fires.
+    """The condition of an alert.
 
     level     of above, below and crosses, in the unit of the value
     margin    how far behind the level the value must come back before the rule can fire again, >= 0
@@ -67,7 +67,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a rule remembers between two reports: a side, or the marks of its window.
+    """The memory of a rule between two reports: a side, or the marks of its window.
 
     Of the marks only those that can still be the lowest or the highest.
     """
@@ -144,7 +144,7 @@ def _look_back(
 
 
 def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
-    """Return the *marks* that tell something: one with a value beyond all that came after it."""
+    """Return the *marks* that matter: one with a value beyond all that came after it."""
     low, high, telling = newest.low, newest.high, []
     for mark in reversed(marks):
         if mark.low < low or mark.high > high:

@@ -1,6 +1,6 @@
 """The reports of chosen mints at every event of the swap log, whenever the looking began.
 
-A report is a function of the log up to an event.  To tell it again after a restart, a mint is begun
+A report is a function of the log up to an event.  To rebuild it after a restart, a mint is begun
 from what was once loaded of it (its base), and the events since are applied once more.
 """
 
@@ -61,7 +61,7 @@ class Tracks:
     """At most *capacity* mints, each as of the last event applied.
 
     seq    every event up to it has been applied
-    slot   the newest that lives, and time, its time; as far as events told them
+    slot   the newest that lives, and time, its time; as far as events named them
     """
 
     def __init__(self, capacity: int) -> None:
@@ -153,7 +153,7 @@ class Tracks:
             return None
 
     def has_traded(self, mint: Mint) -> bool:
-        """Say whether *mint* is not as its base tells it any more."""
+        """Return whether *mint* has changed since its base."""
         return bool(self._tracks[mint].since)
 
     def new_bases(self) -> list[LoadedMint]:
@@ -161,7 +161,7 @@ class Tracks:
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
-        """Return the mints that are as their bases tell: these may be as of now."""
+        """Return the mints that have not changed since their bases: these may be as of now."""
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
@@ -214,7 +214,7 @@ class Tracks:
             self._engine.apply(as_trades(trades))
 
     def _retract(self, mint: Mint, slot: Slot) -> None:
-        """Make *mint* anew without the swaps of *slot*."""
+        """Make *mint* again without the swaps of *slot*."""
         track = self._tracks.get(mint)
         if track is None:
             return

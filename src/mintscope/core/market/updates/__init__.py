@@ -1,1 +1,1 @@
-"""Reports as they change: what is told of a mint after a swap, and to whom."""
+"""Reports as they change: updates of a mint after a swap, and their listeners."""

@@ -1,4 +1,4 @@
-"""The port of updates: who tells them, and who is told."""
+"""The port of updates: their source, and their listeners."""
 
 from collections.abc import Hashable, Sequence
 from typing import Protocol
@@ -9,25 +9,25 @@ from mintscope.core.market.report import PLAIN, ReportKind
 
 
 class Listener(Hashable, Protocol):
-    """Is told in the event loop; what it does then is short: others are told after it.
+    """Gets updates in the event loop; its reaction is short: others wait for it.
 
-    kind    of the reports that it is told
+    kind    of the reports that it gets
     """
 
     kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Hear *event* of *mint*: a snapshot if *is_whole*, else an update of what it was told."""
+        """Hear *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
-        """Hear that nothing more is told of *mint*, and why."""
+        """Hear that *mint* has no more updates, and why."""
 
 
 class Broadcast(Protocol):
-    """Tells reports as they change: once per mint and kind, the same bytes to everyone.
+    """Sends reports as they change: once per mint and kind, the same bytes to everyone.
 
     An event is one of server-sent events, `snapshot` or `update`; its id is the position in the
-    swap log that it is as of, which is the same in every process.  A listener is told a snapshot
+    swap log that it is as of, which is the same in every process.  A listener gets a snapshot
     first, and from then on every update that follows it, in order.  After a retraction there is a
     snapshot again.
     """
@@ -41,15 +41,15 @@ class Broadcast(Protocol):
         """
 
     def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Tell *listener* the snapshots of *mints*, and what changes from now on."""
+        """Send *listener* the snapshots of *mints*, and changes from now on."""
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Tell *listener* nothing more."""
+        """Send *listener* nothing more."""
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return the snapshot that a listener goes on from, to whom updates were not told.
+        """Return the snapshot that a listener goes on from, to whom updates were not sent.
 
-        None while it cannot be made, or while an update of *mint* is being told: ask again soon.
+        None while it cannot be made, or while an update of *mint* is being sent: ask again soon.
         """
 
     def age_ms(self) -> int | None:

@@ -1,4 +1,4 @@
-"""An update of a report: what differs from the one that was told before."""
+"""An update of a report: the differences from the one that was sent before."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
@@ -58,7 +58,7 @@ class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Data of an `update`: each field that is there takes the place of the one told before.
+    """Data of an `update`: each field that is there takes the place of the one sent before.
 
     A field that is not there has not changed; `macd`, `fibonacci`, `buySellPressure` and
     `candleCounts` are there whole or not at all.
@@ -78,7 +78,7 @@ class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only
 
 
 def changes(told: TokenReport, now: TokenReport) -> Changes:
-    """Return which parts of *now* are not those of *told*."""
+    """Return the parts of *now* that differ from *told*."""
     found = NOTHING
     for place, (before, after) in enumerate(zip(_parts(told), _parts(now), strict=True)):
         if before != after:
@@ -87,7 +87,7 @@ def changes(told: TokenReport, now: TokenReport) -> Changes:
 
 
 def update_of(now: TokenReport, slot: Slot, changed: Changes) -> ReportUpdate:
-    """Return the update that tells the *changed* parts of *now*."""
+    """Return the update with the *changed* parts of *now*."""
     parts = [part if changed >> place & 1 else UNSET for place, part in enumerate(_parts(now))]
     m1, m5, m15, h1 = (
         _timeframe(parts[at : at + FRAME_PARTS]) for at in range(0, 4 * FRAME_PARTS, FRAME_PARTS)
@@ -107,7 +107,7 @@ def _timeframe(parts: Sequence[Any]) -> TimeframeUpdate | UnsetType:
 
 
 def _parts(report: TokenReport) -> list[Any]:
-    """Return what is told whole or not at all, beside the price, which is always told."""
+    """Return the parts sent whole or not at all, beside the price, which is always sent."""
     indicators = report.indicators
     return [
         *msgspec.structs.astuple(indicators.m1),
