@@ -13,8 +13,9 @@ from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_em
 from mintscope.core.accounts.proof import parse_link
 from mintscope.core.credits.challenge import ChallengeFlaw, find_text_flaw, write_text
 from mintscope.core.market.screening.evaluation import rows_where
-from mintscope.core.market.screening.fields import FIELDS
+from mintscope.core.market.screening.fields import FIELDS, before
 from mintscope.core.market.screening.grammar import ConditionError, parse_condition
+from mintscope.core.market.timeframe import TIMEFRAMES
 from mintscope.edges.api.data.batch import BatchRequest
 from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.data.screen.wire import ScreenQuery, ScreenRequest
@@ -124,9 +125,11 @@ def email(text: bytes) -> None:
 
 
 ROWS: Final = np.array([np.nan, 0.0, -1.0, 1e300, 1.0])
-COLUMNS: Final = dict.fromkeys(FIELDS, ROWS)
+NAMES: Final = [*FIELDS, *(before(name, tf) for name in FIELDS for tf in TIMEFRAMES)]
+COLUMNS: Final = dict.fromkeys(NAMES, ROWS)
 CONDITIONS: Final = [
     b"liquidity > 100_000 and rsi_h1 < 30 and price > ema200_h1",
+    b"crosses_below(rsi_h1, 30) or crosses_above(price, ema9_m5)",
     b"not (confidence <= medium or -change_h1 * 2.5e-3 != (price - price_sol) / volume_d1)",
 ]
 PROOF_KEY: Final = b"p" * 32

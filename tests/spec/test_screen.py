@@ -88,6 +88,17 @@ async def test_what_is_not_known_is_not_true_and_comes_last(screened: Service) -
     assert await symbols(screened, "", sort="price", order="asc") == ["USDC", "SOL", "USDT"]
 
 
+async def test_a_crossing_is_seen_in_the_newest_candle(screened: Service) -> None:
+    assert await symbols(screened, "crosses_above(price, ema9_m1)") == []
+    await screened.market.append(30, START + 600, swap(WSOL, 1.0, 1))
+    await screened.lister.refresh()
+    assert await symbols(screened, "crosses_below(price, ema9_m1)") == ["SOL"]
+    await screened.market.append(31, START + 660, swap(WSOL, 900.0, 1))
+    await screened.lister.refresh()
+    assert await symbols(screened, "crosses_below(price, ema9_m1)") == []
+    assert await symbols(screened, "crosses_above(price, ema9_m1)") == ["SOL"]
+
+
 async def test_pages_follow_one_another(screened: Service) -> None:
     first = (await ask(screened, sort="price", limit=1)).json()["data"]
     assert (first["matches"], [each["symbol"] for each in first["tokens"]]) == (3, ["SOL"])

@@ -29,6 +29,7 @@ import type {
   Timeframe,
   TokenLine,
   TokenMetadata,
+  TokenPools,
   TokensPage,
   TokensQuery,
 } from "./types.ts";
@@ -126,6 +127,12 @@ export class Client extends AccountCalls {
     known(asked, OF_TOKENS);
     const call: Call<TokensPage> = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
     return this.#paged<TokensPage, TokenLine>(call, asked, (page) => page.tokens);
+  }
+
+  /** The pools that decide the price of a mint, the heaviest first: one credit. */
+  async pools(mint: string): Promise<TokenPools> {
+    const path = `/v1/token/${segment(mint)}/pools`;
+    return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
   }
 
   /** The tokens for which a condition is true: a credit for a page of up to 100. */

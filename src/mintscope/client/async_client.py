@@ -35,6 +35,7 @@ from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope.client.results.live import LiveReport
+from mintscope.client.results.pools import TokenPools
 from mintscope.client.results.report import Report
 from mintscope.client.results.screen import ScreenedToken, ScreenPage
 from mintscope.client.results.series import (
@@ -152,6 +153,10 @@ class AsyncClient(AsyncAccountMethods):
         asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
         """
         return AsyncPagedLines(self.send, verbs.tokens(text, **asked))
+
+    async def pools(self, mint: str) -> TokenPools:
+        """Return the pools that decide the price of *mint*, the heaviest first: one credit."""
+        return (await self.send(verbs.pools(mint))).data
 
     def screen(
         self, where: str = "", **asked: Unpack[ScreenQuery]

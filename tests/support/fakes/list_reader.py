@@ -29,6 +29,7 @@ class FakeListReader:
         self.followed: dict[Mint, FoldedTo] = {}  # and since when
         self.events: list[tuple[int, Mint]] = []
         self.facts: dict[Mint, MintFacts] = {}
+        self.standings: dict[Mint, bytes] = {}  # of mints that are taken in
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
         """Fold *slot*, which is final."""
@@ -127,6 +128,7 @@ class FakeListReader:
             facts=self.facts.get(mint),
             before=(m5, h1, d1),
             first_usd=priced[0][1] if priced else None,
+            standing=self.standings.get(mint),
             minutes=[
                 _minute(number, own)
                 for number in dict.fromkeys(time // 60 for time, _ in own)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mintscope.base.clock import ManualClock
 from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Mint, UnixMs
+from mintscope.base.primitives import Mint, UnixMs, UnixS
 from mintscope.base.solana import WSOL
 from mintscope.core.accounts.application import Form, SignupId, UserType
 from mintscope.core.accounts.audit import COMMAND_LINE
@@ -20,6 +20,8 @@ from mintscope.core.accounts.keys.scope import Scope as KeyScope
 from mintscope.core.accounts.people.session import Browser
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.market.basis.packed import pack
+from mintscope.core.market.standing import Offer, stand
 from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.follow.follower import look_again_soon
 from mintscope.edges.follow.lister import Lister
@@ -289,8 +291,12 @@ async def is_open() -> None:
 
 
 async def _lister(clock: ManualClock) -> Lister:
-    """Return what keeps a list in which wrapped SOL is, without a trade."""
+    """Return what keeps a list in which wrapped SOL is, with a pool, and without a trade."""
     reader = FakeListReader()
+    offer = Offer("pool", "signer", 150.0, 1.0, 10**7, 10**10, UnixS(clock.now() // 1000))
+    standing, _ = stand(None, offer)
+    assert standing is not None
+    reader.standings[WSOL] = pack(standing)
     await reader.append(1, clock.now() // 1000)
     await reader.track(Mint(WSOL))
     await reader.learn(Mint(WSOL), FACTS)

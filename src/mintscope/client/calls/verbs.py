@@ -18,6 +18,7 @@ from mintscope.client.results.credits import (
     CreditPurchase,
 )
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
+from mintscope.client.results.pools import TokenPools
 from mintscope.client.results.report import Report
 from mintscope.client.results.screen import ScreenedToken, ScreenPage
 from mintscope.client.results.series import (
@@ -253,6 +254,17 @@ def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRe
         SwapsPage,
         {"limit": SWAPS_MAX if limit is None else limit},
         lambda page: page.swaps,
+    )
+
+
+def pools(mint: str) -> ApiCall[TokenPools]:
+    """Return the call for the pools of *mint*: one credit."""
+    return ApiCall(
+        name="pools",
+        method="GET",
+        path=f"/v1/token/{_segment(mint)}/pools",
+        kind=TokenPools,
+        credits_max=1,
     )
 
 

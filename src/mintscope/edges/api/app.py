@@ -143,7 +143,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         *health.operations(),
     ]
     if series is not None:
-        operations += series_operations(series, v1)
+        operations += series_operations(series, v1, None if lists is None else lists.lists)
     if streams is not None:
         operations.append(stream_operation(streams, v1))
     operations += _of_accounts(accounts, ledger, limits, clock, rotation_limit)

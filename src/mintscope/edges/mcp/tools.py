@@ -103,10 +103,11 @@ TOOLS: Final = (
         "/v1/screen",
         ToolCost.CREDIT,
         "All tracked Solana tokens for which a condition is true, in one call. Examples of where:"
-        " 'liquidity > 100000 and rsi_h1 < 30'; 'price > ema200_h1 and ema9_h1 > ema21_h1 and"
-        " change_h1 > 0.05'; 'age_s < 3600 and volume_h1 > 50000 and not confidence = low'."
-        " data.matches counts all pages; data.slot is final, some seconds behind the newest. Tokens"
-        f" choose their names: compare mints. {ROWS} data.nextCursor as cursor gives the next page."
+        " 'liquidity > 100000 and crosses_below(rsi_h1, 30)'; 'price > ema200_h1 and ema9_h1 >"
+        " ema21_h1 and change_h1 > 0.05'; 'age_s < 3600 and volume_h1 > 50000 and not confidence ="
+        " low'. data.matches counts all pages; data.slot is final, some seconds behind the newest."
+        f" Tokens choose their names: compare mints. {ROWS} data.nextCursor as cursor gives the"
+        " next page."
         f" {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
         page=Page("tokens"),
     ),
@@ -170,6 +171,18 @@ TOOLS: Final = (
         f" empty page is free. {FREE_ERRORS}",
         MINT,
         SWAPS,
+    ),
+    Tool(
+        "get_pools",
+        "Pools of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/pools",
+        ToolCost.CREDIT,
+        "The pools that decide the price of one Solana token, heaviest first: venue, pair, price,"
+        " USD on each side, volume, swaps, traders (m5, and kept: since swapsSince), and moves: by"
+        " what fraction a trade of 100, 1,000 or 10,000 USD moves the price, fees left out"
+        f" (isEstimate: not exact). null: not known. {ONE_CREDIT} {FREE_ERRORS}",
+        MINT,
     ),
     Tool(
         "get_balance",

@@ -8,6 +8,7 @@ from mintscope.core.market.screening.grammar import (
     PARTS_MAX,
     TEXT_MAX,
     Arithmetic,
+    BeforeOf,
     Comparison,
     ConditionError,
     FieldOf,
@@ -17,6 +18,7 @@ from mintscope.core.market.screening.grammar import (
     fields_in,
     parse_condition,
 )
+from mintscope.core.market.timeframe import Timeframe
 
 
 def test_what_binds_tighter_is_read_first() -> None:
@@ -69,6 +71,16 @@ def test_what_is_equal_binds_to_the_left_and_words_are_of_any_case() -> None:
         ("confidence + 1 > 1", 0, "expected a number; was a level of confidence"),
         ("price > 1e999", 8, "expected a number below 1e308"),
         ("price > and", 8, "expected a field, a number or `(`; was 'and'"),
+        ("crosses_above price", 14, "expected `(`; was 'price'"),
+        ("crosses_above(price 1)", 20, "expected `,`; was '1'"),
+        ("crosses_above(rsi_h1, 30", 24, "expected `)`; was the end"),
+        ("crosses_above(rsi_h1, )", 22, "expected a field or a number; was ')'"),
+        ("crosses_above(rsi_h1, -rsi_h1)", 23, "expected a number; was 'rsi_h1'"),
+        ("crosses_above(rsi_h1, ema9_m5)", 22, "expected a field of h1"),
+        ("crosses_above(price, 3)", 21, "expected a field of candles, as rsi_h1 or ema9_h1"),
+        ("crosses_above(rsi_h1, age_s)", 22, "expected a number, price, or a field of candles"),
+        ("crosses_above(rsi_h1, low)", 22, "expected a number, price, or a field of candles"),
+        ("crosses_above(candles_h1, 3)", 14, "expected a number, price, or a field of candles"),
         ("price > \u0661", 8, "expected a field, a number or a sign; was '\u0661'"),
     ],
 )
@@ -98,3 +110,25 @@ def test_length_depth_and_cost_are_bounded() -> None:
 def test_every_field_is_read() -> None:
     for name, field in FIELDS.items():
         parse_condition(f"{name} >= {'low' if field.is_level else '1'}")
+
+
+def test_a_crossing_compares_the_newest_candle_with_the_one_before() -> None:
+    h1 = Timeframe.H1
+    rsi, price, ema = FieldOf("rsi_h1"), FieldOf("price"), FieldOf("ema9_h1")
+    assert parse_condition("crosses_below(rsi_h1, 30)") == Junction(
+        "and",
+        (
+            Comparison(">=", BeforeOf("rsi_h1", h1), NumberOf(30.0)),
+            Comparison("<", rsi, NumberOf(30.0)),
+        ),
+    )
+    read = parse_condition("crosses_above(price, ema9_h1)")
+    assert read == Junction(
+        "and",
+        (
+            Comparison("<=", BeforeOf("price", h1), BeforeOf("ema9_h1", h1)),
+            Comparison(">", price, ema),
+        ),
+    )
+    assert fields_in(read) == ("price", "ema9_h1")
+    parse_condition("crosses_above(macd_h1, -0.5) and not CROSSES_BELOW(0, macd_histogram_h1)")

@@ -21,11 +21,11 @@ from mintscope.core.market.listing.token_list import TokenList
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.report import Price, TimeframeIndicators, report_of
 from mintscope.core.market.screening.evaluation import rows_where
-from mintscope.core.market.screening.fields import FIELDS
+from mintscope.core.market.screening.fields import FIELDS, before
 from mintscope.core.market.screening.grammar import Negation, parse_condition
 from mintscope.core.market.screening.page import Place, ScreenQuestion, least
 from mintscope.core.market.standing import Offer, stand
-from mintscope.core.market.timeframe import TIMEFRAMES
+from mintscope.core.market.timeframe import TIMEFRAMES, WIDTH_S
 from support.oracles.slow_screen import Tree, is_true, text_of
 
 NOW: Final = UnixS(1_760_000_040)
@@ -111,8 +111,32 @@ def test_each_number_of_a_candle_is_that_of_the_report() -> None:
             for name, value in expected.items():
                 assert values[mint][f"{name}_{timeframe}"] == value
                 compared += value is not None
+        expect_values_before(listed, mint, own, engine)
     assert compared > 500
     assert len(listed) == TOKENS
+
+
+def expect_values_before(
+    listed: ListedTokens, mint: Mint, own: list[tuple[UnixS, PricedSwap]], engine: Engine
+) -> None:
+    """Expect what the report says without its newest candle, when that was still open."""
+    priced = [(time, swap.price_usd) for time, swap in own if swap.price_usd is not None]
+    newest = priced[-1][0]
+    report = report_of(mint, engine.snapshot(0, newest, leaves_out_open=True), newest)
+    row = next(row for row in range(TOKENS) if listed.mint_in(row).mint == mint)
+    for timeframe in TIMEFRAMES:
+        of: TimeframeIndicators = getattr(report.indicators, timeframe)
+        width = WIDTH_S[timeframe]
+        earlier = [usd for time, usd in priced if time // width < newest // width]
+        expected = {
+            "price": earlier[-1] if earlier else None,
+            f"ema9_{timeframe}": of.ema9,
+            f"rsi_{timeframe}": of.rsi,
+            f"macd_histogram_{timeframe}": None if of.macd is None else of.macd.histogram,
+        }
+        for name, value in expected.items():
+            shown = float(listed.columns.column(before(name, timeframe))[row])
+            assert (None if np.isnan(shown) else shown) == value, (name, timeframe)
 
 
 def trees() -> st.SearchStrategy[Tree]:

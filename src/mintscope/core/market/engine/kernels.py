@@ -86,6 +86,7 @@ ACC: Final = EMA + len(SERVICE.ema)
 # shares of the windows, the candle counts, the first bucket, the price in USD and SOL.
 AVERAGES: Final = len(SERVICE.ema) + 4
 READ: Final = AVERAGES + 11
+READ_A_ROW: Final = 2 * AVERAGES + 1
 SHARES: Final = len(WIDTHS) * READ
 COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
@@ -466,13 +467,21 @@ def close_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> 
 
 @bulk_kernel
 def read_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, out: Floats) -> None:
-    """Write the averages of rows *at* as `read_averages` does: out[timeframe * AVERAGES + z, i]."""
-    read = np.zeros(AVERAGES)
+    """Write the averages of rows *at*: out[timeframe * READ_A_ROW + z, i].
+
+    Those with the open candle, as `read_averages` does; those without it, as
+    `read_closed_averages` does; and the close of the candle before it.
+    """
+    read = np.zeros(2 * AVERAGES + 1)
     for j in range(len(at)):
         i = at[j]
         for k in range(len(WIDTHS)):
             read[:] = nan
-            if counts[i, k] > 0:
-                read_averages(accs[i, k], counts[i, k] - 1, closes[i], SERVICE, read)
-            for z in range(AVERAGES):
-                out[k * AVERAGES + z, i] = read[z]
+            closed = counts[i, k] - 1
+            if closed >= 0:
+                read_averages(accs[i, k], closed, closes[i], SERVICE, read)
+            if closed > 0:
+                read_closed_averages(accs[i, k], closed, SERVICE, read[AVERAGES:])
+                read[2 * AVERAGES] = accs[i, k, LAST]
+            for z in range(READ_A_ROW):
+                out[k * READ_A_ROW + z, i] = read[z]

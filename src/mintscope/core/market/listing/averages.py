@@ -1,7 +1,8 @@
 """EMAs, RSI and MACD of every timeframe in a list: what the engine has of the mints in use, of all.
 
 A row keeps what its closed candles left behind, as the finalized fold packs it; what a reader is
-shown has the open candle as well.  Only rows that were traded are read again.
+shown has the open candle as well, and the values before it.  Only rows that were traded are read
+again.
 """
 
 from typing import Any, Final
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.core.market.engine import kernels
-from mintscope.core.market.engine.kernels import ACC, AVERAGES
+from mintscope.core.market.engine.kernels import ACC, READ_A_ROW
+from mintscope.core.market.screening.fields import before
 from mintscope.core.market.timeframe import TIMEFRAMES
 
 Floats = NDArray[np.float64]
@@ -19,9 +21,15 @@ Rows = NDArray[Any]
 NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal", "macd_histogram")
 """Of one timeframe, in the order in which a kernel writes them."""
 PLACES: Final = {
-    f"{name}_{timeframe}": k * AVERAGES + z
+    name: k * READ_A_ROW + z
     for k, timeframe in enumerate(TIMEFRAMES)
-    for z, name in enumerate(NAMES)
+    for z, name in enumerate(
+        (
+            *(f"{name}_{timeframe}" for name in NAMES),
+            *(before(f"{name}_{timeframe}", timeframe) for name in NAMES),
+            before("price", timeframe),
+        )
+    )
 }
 """Where the values of a name stand in what is shown."""
 

@@ -248,11 +248,20 @@ class ListedTokens:
 
     def larger_like(self, mint: Mint) -> Mint | None:
         """Return the mint of `ListLine.look_alike_of` of *mint*, None too if it is not listed."""
+        row = self._row_of(mint)
+        return None if row is None else self._mint_at(int(self._larger[row]))
+
+    def standing_of(self, mint: Mint) -> bytes | None:
+        """Return the pools of *mint*, packed; None if it has none, or is not listed."""
+        row = self._row_of(mint)
+        return None if row is None else self._standings[row]
+
+    def _row_of(self, mint: Mint) -> int | None:
         key = np.uint64(key_of(mint))
         at = int(np.searchsorted(self._keys[self._by_key], key))
         if at == len(self._by_key) or self._keys[self._by_key[at]] != key:
             return None
-        return self._mint_at(int(self._larger[self._by_key[at]]))
+        return int(self._by_key[at])
 
     @cached_property
     def _larger(self) -> Rows:

@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from mintscope.core.market.screening.fields import before
 from mintscope.core.market.screening.grammar import (
     Arithmetic,
+    BeforeOf,
     Comparison,
     Condition,
     FieldOf,
@@ -95,5 +97,7 @@ def _values(value: Value, column: Column) -> Any:
             return np.float64(number)
         case FieldOf(name):
             return column(name)
+        case BeforeOf(name, timeframe):
+            return column(before(name, timeframe))
         case Arithmetic(mark, left, right):
             return COMPUTE[mark](_values(left, column), _values(right, column))

@@ -4,16 +4,21 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
-from mintscope.core.market.timeframe import TIMEFRAMES
+from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe
 
 
 class ScreenField(NamedTuple):
-    """A field; *is_level* is one of confidence: low, medium or high."""
+    """A field.
+
+    is_level    one of confidence: low, medium or high
+    timeframe   that of the candles that it is an average of; None: it is none
+    """
 
     name: str
     description: str
     is_integer: bool = False
     is_level: bool = False
+    timeframe: Timeframe | None = None
 
 
 OF_TOKENS: Final = (
@@ -49,14 +54,24 @@ def _fields() -> Iterator[ScreenField]:
     yield from OF_TOKENS
     for timeframe in TIMEFRAMES:
         for name, description in OF_TIMEFRAMES:
-            is_integer = name == "candles"
-            yield ScreenField(f"{name}_{timeframe}", f"{description}, of {timeframe}", is_integer)
+            is_count = name == "candles"
+            yield ScreenField(
+                f"{name}_{timeframe}",
+                f"{description}, of {timeframe}",
+                is_integer=is_count,
+                timeframe=None if is_count else timeframe,
+            )
 
 
 FIELDS: Final = {field.name: field for field in _fields()}
 LEVELS: Final = {"low": 0.0, "medium": 1.0, "high": 2.0}
 LEVEL_NAMES: Final = tuple(LEVELS)
 SIMILAR: Final = 0.5  # of two names, at least
+
+
+def before(name: str, timeframe: Timeframe) -> str:
+    """Return what the value of *name* before the newest candle of *timeframe* is called."""
+    return f"{name} before {timeframe}"
 
 
 def similar_field(name: str) -> str | None:

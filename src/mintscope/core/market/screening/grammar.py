@@ -10,6 +10,10 @@
     sum         product { ("+" | "-") product }
     product     factor { ("*" | "/") factor }
     factor      "-" factor | number | field | "low" | "medium" | "high" | "(" alternative ")"
+                | ("crosses_above" | "crosses_below") "(" operand "," operand ")"
+    operand     [ "-" ] number | field
+
+A crossing is between the newest candle and the one before it.
 
 Words are written in any case.  Length, depth and the number of parts are bounded, so that reading
 and evaluating a condition are, too.
@@ -22,6 +26,7 @@ from math import isfinite
 from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.core.market.screening.fields import FIELDS, LEVELS, similar_field
+from mintscope.core.market.timeframe import Timeframe
 
 TEXT_MAX: Final = 1_000
 DEPTH_MAX: Final = 30
@@ -30,12 +35,13 @@ SHOWN_MAX: Final = 30  # characters of what was there, in a message
 TOKEN: Final = re.compile(
     r"(?P<number>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<word>[A-Za-z][A-Za-z0-9_]*)"
-    r"|(?P<mark><=|>=|!=|==|[<>=()+\-*/])",
+    r"|(?P<mark><=|>=|!=|==|[<>=()+\-*/,])",
     re.ASCII,
 )
 SPACE: Final = re.compile(r"[ \t\r\n]*")
 COMPARISONS: Final = ("<", "<=", ">", ">=", "=", "!=")
 WORDS: Final = ("and", "or", "not")
+CROSSINGS: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")}  # before, now
 
 
 class ConditionError(ValueError):
@@ -69,6 +75,13 @@ class FieldOf(NamedTuple):
     name: str
 
 
+class BeforeOf(NamedTuple):
+    """The value of a field before the newest candle of a timeframe."""
+
+    name: str
+    timeframe: Timeframe
+
+
 class Arithmetic(NamedTuple):
     """Two numbers, and one of + - * /."""
 
@@ -98,7 +111,7 @@ class Junction(NamedTuple):
     parts: "tuple[Condition, ...]"
 
 
-Value: TypeAlias = NumberOf | FieldOf | Arithmetic
+Value: TypeAlias = NumberOf | FieldOf | BeforeOf | Arithmetic
 Condition: TypeAlias = Comparison | Negation | Junction
 
 
@@ -141,7 +154,7 @@ def _names(part: "Value | Condition") -> list[str]:
     match part:
         case FieldOf(name):
             return [name]
-        case NumberOf():
+        case NumberOf() | BeforeOf():
             return []
         case Negation(inner):
             return _names(inner)
@@ -241,6 +254,8 @@ class _Reader:
         self._count(token)
         if token.kind == "number":
             return _Part(NumberOf(_float(token)), Kind.NUMBER, token.at)
+        if token.kind == "word" and token.text.lower() in CROSSINGS:
+            return self._crossing(token)
         if token.kind == "word":
             return _word(token)
         if token.text == "-":
@@ -255,6 +270,40 @@ class _Reader:
             raise _unexpected(self.next, f"`)` for the `(` at character {token.at + 1}")
         self._take()
         return inner
+
+    def _crossing(self, word: Token) -> _Part:
+        before_mark, now_mark = CROSSINGS[word.text.lower()]
+        self._expect("(")
+        first = self._operand()
+        self._expect(",")
+        second = self._operand()
+        self._expect(")")
+        timeframe = _common_timeframe(first, second)
+        earlier = [_before(_value(part), timeframe) for part in (first, second)]
+        crossed = (
+            Comparison(before_mark, earlier[0], earlier[1]),
+            Comparison(now_mark, _value(first), _value(second)),
+        )
+        return _Part(Junction("and", crossed), Kind.TRUTH, word.at)
+
+    def _operand(self) -> _Part:
+        token = self._take()
+        self._count(token)
+        if token.text == "-":
+            number = self._take()
+            if number.kind != "number":
+                raise _unexpected(number, "a number")
+            return _Part(NumberOf(-_float(number)), Kind.NUMBER, token.at)
+        if token.kind == "number":
+            return _Part(NumberOf(_float(token)), Kind.NUMBER, token.at)
+        if token.kind != "word":
+            raise _unexpected(token, "a field or a number")
+        return _word(token)
+
+    def _expect(self, mark: str) -> None:
+        token = self._take()
+        if token.text != mark:
+            raise _unexpected(token, f"`{mark}`")
 
     def deepen(self, at: int) -> None:
         self._depth += 1
@@ -293,6 +342,29 @@ class _Deeper:
 
     def __exit__(self, *_: object) -> None:
         self._reader.rise()
+
+
+def _common_timeframe(first: _Part, second: _Part) -> Timeframe:
+    """Return the timeframe of two parts, of which one may be the price or a number."""
+    found: Timeframe | None = None
+    for part in (first, second):
+        if isinstance(part.read, NumberOf) and part.kind is Kind.NUMBER:
+            continue
+        field = FIELDS[part.read.name] if isinstance(part.read, FieldOf) else None
+        if field is None or (field.timeframe is None and field.name != "price"):
+            raise ConditionError(
+                "expected a number, price, or a field of candles, as rsi_h1", part.at
+            )
+        if found is not None and field.timeframe not in {None, found}:
+            raise ConditionError(f"expected a field of {found}", part.at)
+        found = found or field.timeframe
+    if found is None:
+        raise ConditionError("expected a field of candles, as rsi_h1 or ema9_h1", second.at)
+    return found
+
+
+def _before(value: Value, timeframe: Timeframe) -> Value:
+    return BeforeOf(value.name, timeframe) if isinstance(value, FieldOf) else value
 
 
 def _is_comparison(token: Token) -> bool:

@@ -78,7 +78,15 @@ SCREEN: Final = (
     " without tokens; errors cost nothing, and say at which character the condition is wrong."
     " nextCursor leads to the next page."
 )
+POOLS: Final = (
+    "Returns the pools that decide the price of a Solana token, up to 8, the heaviest first: venue,"
+    " pair, price, share of what decides the price, US dollars on each side, volume, swaps and"
+    " traders of 5 minutes and of all kept swaps, and by what part trades of 100, 1,000 and 10,000"
+    " US dollars would move the price. Costs one credit or one payment; errors cost nothing. As of"
+    " the newest final slot."
+)
 SERIES: Final[Mapping[str, str]] = {
+    "pools": POOLS,
     "candles": CANDLES,
     "indicators": INDICATORS,
     "swaps": SWAPS,

@@ -90,6 +90,14 @@ for token in page.tokens:
 const page = await client.tokens({{ sort: "volume", limit: 10 }}).first();
 for (const token of page.tokens) console.log(token.symbol, token.mint, token.volumeUsdD1);""",
     ),
+    "get-token-pools": (
+        """\
+for pool in client.pools("{mint}").pools:
+    print(pool.venue, pool.quote_usd, pool.moves)""",
+        """\
+const {{ pools }} = await client.pools("{mint}");
+for (const pool of pools) console.log(pool.venue, pool.quoteUsd, pool.moves);""",
+    ),
     "get-screen": (
         """\
 page = client.screen("price > 0", fields=["price", "rsi_h1"], limit=10).first()
@@ -137,6 +145,7 @@ TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "get-token-candles": ("get_candles", {"mint": WSOL, "tf": "m5", "limit": 100}),
     "get-token-indicators": ("get_indicators", {"mint": WSOL, "tf": "m5", "names": ["rsi"]}),
     "get-token-swaps": ("get_swaps", {"mint": WSOL, "limit": 50}),
+    "get-token-pools": ("get_pools", {"mint": WSOL}),
     "get-credits-balance": ("get_balance", {}),
     "post-credits-purchase": ("buy_credits", {"bundle": 10}),
 }

@@ -18,7 +18,8 @@ EXAMPLE: Final = "liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1"
 NAMES: Final = ", ".join(field.name for field in OF_TOKENS)
 NAMES_OF_TIMEFRAMES: Final = ", ".join(name for name, _ in OF_TIMEFRAMES)
 CONDITION: Final = (
-    f"The condition: fields and numbers with < <= > >= = !=, + - * /, and, or, not, ( ). Fields:"
+    "The condition: fields and numbers with < <= > >= = !=, + - * /, and, or, not, ( );"
+    " crosses_above(a, b), crosses_below(a, b): in the newest candle. Fields:"
     f" {NAMES}; and with _{', _'.join(TIMEFRAMES)} behind them: {NAMES_OF_TIMEFRAMES}. USD;"
     " changes are fractions (0.05: 5 % up); confidence is low, medium or high. Where a value is not"
     " known, a comparison with it is not true. Empty: all tokens."

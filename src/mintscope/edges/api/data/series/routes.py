@@ -2,12 +2,15 @@
 
 from typing import Final
 
+from mintscope.core.market.listing.listed import TokenLists
 from mintscope.core.market.series.store import SeriesReader
 from mintscope.edges.api.data.series.candles import CandleRoutes
 from mintscope.edges.api.data.series.encoded import EncodedCandles
 from mintscope.edges.api.data.series.indicator_wire import IndicatorPage, IndicatorsQuery
 from mintscope.edges.api.data.series.indicators import IndicatorRoutes
 from mintscope.edges.api.data.series.newest import NewestCandles
+from mintscope.edges.api.data.series.pool_wire import PoolPage, PoolsQuery
+from mintscope.edges.api.data.series.pools import PoolRoutes
 from mintscope.edges.api.data.series.recent import RecentPages
 from mintscope.edges.api.data.series.selling import SeriesShop
 from mintscope.edges.api.data.series.swaps import SwapRoutes
@@ -21,8 +24,11 @@ from mintscope.edges.server.routes import Endpoint
 PROOFS: Final = (("creditToken",), ("apiKey",), ("x402",))
 
 
-def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
-    """Return the routes, which share gate, freshness and refusals with the report of a token."""
+def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) -> list[Operation]:
+    """Return the routes, which share gate, freshness and refusals with the report of a token.
+
+    lists    who knows the pools; None: they are not told
+    """
     shop = SeriesShop(
         reader=reader,
         newest=NewestCandles(reader, v1.clock),
@@ -41,6 +47,11 @@ def series_operations(reader: SeriesReader, v1: V1) -> list[Operation]:
         ("swaps", SwapRoutes(shop).get_swaps, SwapPage, SwapsQuery,
          "The newest swaps of a token, up to 500 for a credit; none for a page without any"),
     ]
+    if lists is not None:
+        sold.append((
+            "pools", PoolRoutes(shop, lists).get_pools, PoolPage, PoolsQuery,
+            "The pools of a token: what stands in each, what is traded, what a trade would move",
+        ))
     # fmt: on
     return [
         Operation(

@@ -81,6 +81,11 @@ export class Client extends AccountCalls {
         const call = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
         return this.#paged(call, asked, (page) => page.tokens);
     }
+    /** The pools that decide the price of a mint, the heaviest first: one credit. */
+    async pools(mint) {
+        const path = `/v1/token/${segment(mint)}/pools`;
+        return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
+    }
     /** The tokens for which a condition is true: a credit for a page of up to 100. */
     screen(where = "", asked = {}) {
         known(asked, OF_SCREENS);

@@ -1,0 +1,60 @@
+"""GET /v1/token/{tokenAddress}/pools: the pools that decide the price, the heaviest first."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.base.errors import InsufficientData, ServiceUnavailable
+from mintscope.base.primitives import Mint
+from mintscope.core.market.basis.packed import unpack
+from mintscope.core.market.listing.listed import ListedTokens, TokenLists
+from mintscope.core.market.series.pools import pools_of
+from mintscope.core.market.series.store import LoggedSwaps
+from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.data.series.pool_wire import PoolLine, PoolPage, PoolsQuery
+from mintscope.edges.api.data.series.recent import Made
+from mintscope.edges.api.data.series.selling import SeriesShop, Wanted, made_of, not_tracked
+from mintscope.edges.api.v1 import mint_of
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import Response
+
+SWAPS_MAX: Final = 2_000  # that are read, and counted
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRoutes:
+    """The route of pools; *lists* knows what stands in them."""
+
+    shop: SeriesShop
+    lists: TokenLists
+
+    async def get_pools(self, request: Request) -> Response:
+        """Admit, parse, sell a page, respond."""
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, PoolsQuery)
+
+        async def make() -> Made:
+            listed = self.lists.newest()
+            logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
+            if logged is None:
+                raise not_tracked(mint)
+            return made_of(logged.tip, pool_page(mint, listed, logged), is_empty=False)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "pools", query), make)
+
+
+def pool_page(mint: Mint, listed: ListedTokens, logged: LoggedSwaps) -> PoolPage:
+    """Return the pools of *mint* as of *listed*, with the swaps in *logged* up to its slot.
+
+    Raises InsufficientData before the first swap that sets a price is final.
+    """
+    slot, now = listed.folded.slot, listed.folded.time
+    if slot is None or now is None:
+        raise ServiceUnavailable("No block has been read yet; try again shortly.")
+    packed = listed.standing_of(mint)
+    if packed is None:
+        raise InsufficientData("There is no final swap of this token yet that sets a price.")
+    swaps = [one for one in logged.swaps if one.place.slot <= slot]
+    pools = pools_of(unpack(packed), swaps, now)
+    since = swaps[-1].time if swaps else None
+    return PoolPage(mint, [PoolLine.of(one) for one in pools], slot, now, since)
