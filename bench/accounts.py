@@ -1,4 +1,4 @@
-"""Whether the time of an answer tells strangers who has applied: the exchange, class by class.
+"""Whether the time of an answer shows strangers who has applied: the exchange, class by class.
 
 A whole api process on the loopback address, without a network that would hide much more; one
 connection that asks in an order drawn at random.  Two classes are distinguished if the test of

@@ -63,7 +63,7 @@ Spend = Callable[[int, int], Awaitable[object]]  # the number of the client, of 
 
 @dataclass
 class Spending:
-    """What the turns of one took."""
+    """The times of the turns of one."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)

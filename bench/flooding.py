@@ -1,7 +1,7 @@
 """Clients that mean no good: `python -m bench.flooding FLOOD PORT SECONDS`.
 
 Each flood is so many workers, which go on until the time is up whatever the server does.  Prints
-one JSON line: how often the workers began anew, and what they received.
+one JSON line: how often the workers began again, and what they received.
 """
 
 import asyncio

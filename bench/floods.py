@@ -1,4 +1,4 @@
-"""What a paying client sees beside each flood, and what memory the flood leaves behind.
+"""The view of a paying client beside each flood, and the memory that the flood leaves behind.
 
 `python -m bench.floods [SECONDS] [FLOOD ...]`; 60 s each where no number is given.  The server is a
 process of its own, and so are those that flood it, at a lower priority: the figures are the
@@ -39,7 +39,7 @@ KB_PER_MB: Final = 1_024
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What the paying client saw, and the server's memory before, at its most and after."""
+    """The view of the paying client, and the server's memory before, at its most and after."""
 
     flood: str
     latencies_ms: list[float]
@@ -69,7 +69,7 @@ class Outcome:
         )
 
     def figures(self) -> dict[str, object]:
-        """Return what the outcome comes to, as JSON tells it."""
+        """Return the outcome for JSON."""
         return {
             "flood": self.flood,
             "p50_ms": self.p50_ms,

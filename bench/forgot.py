@@ -1,4 +1,4 @@
-"""Whether the time of a page tells strangers who has an account: /forgot and /sign-in.
+"""Whether the time of a page shows strangers who has an account: /forgot and /sign-in.
 
 An api process as in `bench.accounts`, and one connection that asks in an order drawn at random. No
 e-mail address is asked for twice at /forgot: e-mails to one are written with pauses. The requests

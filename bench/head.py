@@ -1,4 +1,4 @@
-"""What figures are measured on: interpreter, processor, load, data; no names and no paths."""
+"""The machine of the figures: interpreter, processor, load, data; no names and no paths."""
 
 import os
 import platform

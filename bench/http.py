@@ -69,7 +69,7 @@ WHAT_CPU = "its processor time, all threads"
 
 @dataclass(slots=True)
 class Rounds:
-    """What each round of one server gave: requests a second, and CPU of one."""
+    """The results of each round of one server: requests a second, and CPU of one."""
 
     rates: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)

@@ -40,7 +40,7 @@ Take = Callable[[int, int], Awaitable[object]]  # the number of the client, the 
 
 @dataclass
 class Taken:
-    """What the turns of one took."""
+    """The times of the turns of one."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Many clients of a stream, which tell how old an update is when it comes.
+"""Many clients of a stream, which measure how old an update is when it comes.
 
 Run as a process of its own, so that it takes none of the server's core:
 `python -m bench.listening PORT CLIENTS SECONDS < requests`, one base64 request a line.

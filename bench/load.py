@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
 
 
 class Load:
-    """What all connections share."""
+    """The state that all connections share."""
 
     def __init__(self, requests: Iterator[bytes]) -> None:
         self.requests = requests

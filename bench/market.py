@@ -22,7 +22,7 @@ HISTORY_DAYS = 1
 
 
 class Watched(Methods):
-    """Tells its moments, beside everything else."""
+    """Measures its moments, beside everything else."""
 
     def __init__(self, chain: Devchain) -> None:
         super().__init__(chain.vm, chain)

@@ -53,7 +53,7 @@ ENOUGH: Final = "1000000"
 
 @dataclass
 class Rounds:
-    """What each round gave: requests a second, and the processor time of one in us."""
+    """The results of each round: requests a second, and the processor time of one in us."""
 
     a_second: list[float] = field(default_factory=list)
     p99_ms: list[float] = field(default_factory=list)

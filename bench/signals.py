@@ -1,7 +1,7 @@
 """Alert rules: what one costs at a slot, and how long the loop stands while many are looked at.
 
 Beside ours stands the same comparison in plain Python over the same reports, of rules that lie in
-memory: no state that is written down, no crossing that is told, no turn for others.  For stalls,
+memory: no state that is written down, no crossing that is sent, no turn for others.  For stalls,
 rules and what they remember are in SQLite; the log is in memory.  Of a turn of the loop its own
 processor time counts, not the wait for a core.
 """

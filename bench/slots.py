@@ -1,4 +1,4 @@
-"""What a slot of the whole market costs ingest and the follower, by stage.
+"""The cost of a slot of the whole market for ingest and the follower, by stage.
 
 `python -m bench.slots [SLOTS]`: 400 swaps a slot over 20,000 mints, all followed; the n-th most
 traded mint has 1/n of the swaps of the first.  Decoding is measured by `bench.decode`.

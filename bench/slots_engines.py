@@ -50,7 +50,7 @@ COLD_MS_MAX: Final = 10
 
 
 class Market(Protocol):
-    """What both engines open."""
+    """The stores of both engines."""
 
     @property
     def store(self) -> MarketStore: ...

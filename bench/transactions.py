@@ -1,4 +1,4 @@
-"""What the decoder is measured on: transactions of the project's own chain, and recorded ones.
+"""The input of the decoder's benchmark: transactions of the project's own chain, and recorded ones.
 
 Those of our own chain are the same in every clone: a seeded market trades in the transaction
 shapes of six programs and a router.  They are shorter than mainnet's (7 kB against 12), so the

@@ -12,7 +12,7 @@ ROUNDS: Final = 15
 
 @dataclass(slots=True)
 class Turns:
-    """What each turn of one took, in seconds of the processor and of the clock."""
+    """The time of each turn of one, in seconds of the processor and of the clock."""
 
     cpu_s: list[float] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
@@ -26,7 +26,7 @@ class Turns:
 def take_turns(
     works: Mapping[str, Callable[[], object]], *, rounds: int = ROUNDS
 ) -> dict[str, Turns]:
-    """Run each of *works* once a round, in an order drawn anew; a first round warms up."""
+    """Run each of *works* once a round, in a new random order; a first round warms up."""
     taken = {name: Turns() for name in works}
     random, names = Random(1), list(works)
     for number in range(rounds + 1):

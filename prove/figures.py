@@ -1,4 +1,4 @@
-"""What a recipe has shown, in words."""
+"""The results of a recipe, in words."""
 
 from prove.journal import Journal
 from prove.recipe import Recipe

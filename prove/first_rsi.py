@@ -32,7 +32,7 @@ TOOLS: Final = Path(sys.executable).parent
 TOKEN: Final = "svc_credit_..."  # noqa: S105 - what the page writes for one
 BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MINT: Final = re.compile(r"`([1-9A-HJ-NP-Za-km-z]{32,44})`")
-# An MCP client of the official package, told the page's configuration and the page's mint.
+# An MCP client of the official package, with the page's configuration and the page's mint.
 MCP_CLIENT: Final = """
 import asyncio, json, sys
 import httpx2

@@ -1,4 +1,4 @@
-"""What has been proven of this code, kept in build/ so that an interrupted run goes on there."""
+"""The proofs of this code, kept in build/ so that an interrupted run goes on there."""
 
 import hashlib
 from pathlib import Path

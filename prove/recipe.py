@@ -34,7 +34,7 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What is proven, and how.
+    """A statement, and its proof.
 
     tests     what must pass: pytest node ids below tests/
     mistakes  tests that build something broken themselves and pass when that is caught

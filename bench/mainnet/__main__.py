@@ -50,7 +50,7 @@ SLOT: Final = re.compile(r"^mintscope_ingest_slot (\S+)", re.MULTILINE)
 
 @dataclass
 class Watched:
-    """What was seen of a run."""
+    """The measures of a run."""
 
     behind: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)

@@ -42,7 +42,7 @@ Entry: TypeAlias = dict[str, Any]
 
 
 class Chain:
-    """What there is of it is a function of the time.
+    """Its length is a function of the time.
 
     slot_s       how long a slot takes
     finality_s   how long a block takes to be final

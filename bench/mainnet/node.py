@@ -30,7 +30,7 @@ class Shared:
 
 
 class Node:
-    """Answers what is asked by JSON-RPC.  What all blocks share is compressed once."""
+    """Answers JSON-RPC.  The common part of all blocks is compressed once."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain

@@ -1,7 +1,7 @@
 """mintscope's API with one mint that trades once a second: `... PORT FOLDER`.
 
 The price of a trade is the monotonic time at which it reached the log, so that a client of the same
-machine can tell how old an update is.
+machine can measure how old an update is.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the servers of this benchmark share: how they listen, and how long their loop stood."""
+"""Common parts of the servers of this benchmark: how they listen, and how long their loop stood."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ async def server(app: ASGIApp, port: int) -> None:
 class Heart:
     """ASGI middleware that answers /stall: the longest time the loop stood since last asked.
 
-    What its thread waited for a core is not counted where the system tells it
+    Waits of its thread for a core are not counted if the system reports them
     (Linux): on a shared machine other work causes those.
     """
 

@@ -1,6 +1,6 @@
 """`make fuzz`: each target gets made-up input for FUZZ_S seconds (60); nothing may go uncaught.
 
-What a target may raise is its own refusal; any other exception is a find, which is shrunk and
+A target may raise its own refusal; any other exception is a find, which is shrunk and
 printed.  Options: `make fuzz ARGS="--only base58"`.
 """
 

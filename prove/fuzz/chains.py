@@ -1,4 +1,4 @@
-"""What nodes and files say: blocks, transactions, answers."""
+"""Input of nodes and files: blocks, transactions, answers."""
 
 from collections.abc import Coroutine
 from typing import Any, Final

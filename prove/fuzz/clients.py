@@ -1,4 +1,4 @@
-"""What clients and operators type: paths, forms, headers, tables."""
+"""Input of clients and operators: paths, forms, headers, tables."""
 
 import json
 import sys
@@ -125,7 +125,7 @@ def forwarded(text: bytes) -> None:
 
 
 def demand(text: bytes) -> None:
-    """Pay what a seller demands, if it is what the wallet was told to pay."""
+    """Pay what a seller demands, if the wallet is configured to pay it."""
     limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=30_000)
     wallet = PayerWallet(keypair=PAYER, pin=PIN, limit=limit)
     required, offer = wallet.choose(b64encode(text).decode())

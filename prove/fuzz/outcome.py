@@ -1,4 +1,4 @@
-"""What became of a target."""
+"""The outcome of a target."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ KEPT: Final = BUILD / "fuzz.json"
 
 
 class Fuzzed(msgspec.Struct, frozen=True):
-    """What became of a target: examples tried, in how many seconds, and what went uncaught."""
+    """The outcome of a target: examples tried, in how many seconds, and what went uncaught."""
 
     examples: int
     seconds: float

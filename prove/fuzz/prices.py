@@ -1,4 +1,4 @@
-"""What nodes and feeds say of prices."""
+"""Prices of nodes and feeds."""
 
 from base64 import b64encode
 from typing import Final

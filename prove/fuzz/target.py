@@ -18,7 +18,7 @@ NOW: Final = UnixMs(1_700_000_000_000)
 
 @dataclass(frozen=True)
 class Target:
-    """What may raise one of *refusals* for an input, and nothing else."""
+    """A function that may raise one of *refusals* for an input, and nothing else."""
 
     inputs: Inputs
     examine: Callable[[bytes], object]

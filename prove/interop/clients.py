@@ -213,9 +213,9 @@ async def main():
         async with ClientSession(read, write) as session:
             await session.initialize()
             tools = (await session.list_tools()).tools
-            told = _mcp_utils.mcp_to_gemini_tools(tools)
+            named = _mcp_utils.mcp_to_gemini_tools(tools)
             lost = await session.call_tool("get_token", {"mint": "nope"})
-            print(len(told) == len(tools) > 5, lost.isError)
+            print(len(named) == len(tools) > 5, lost.isError)
 
 asyncio.run(main())
 """

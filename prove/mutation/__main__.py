@@ -1,7 +1,7 @@
 """`make mutation`: change one thing at a time; some test must fail.
 
 `make mutation ARGS=base/limits.py` takes modules or folders below src/mintscope; by default all of
-the plan.  What survives and may is named in survivors.toml, with the reason.  A run that was
+the plan.  Mutants that may survive are named in survivors.toml, with the reason.  A run that was
 interrupted goes on where it ended; of a module that was changed, everything is tried again.
 """
 

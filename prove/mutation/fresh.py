@@ -1,4 +1,4 @@
-"""Tests of a mutant that changes what an import runs: all of the package is imported anew."""
+"""Tests of a mutant that changes what an import runs: all of the package is imported again."""
 
 import ast
 import importlib

@@ -33,7 +33,7 @@ WATCH_S_MAX: Final = 120
 
 
 class Found(msgspec.Struct):
-    """What one test did with no mutant: in what time, and which lines it ran by module."""
+    """A run of one test without a mutant: its time, and the lines that it ran by module."""
 
     test: str
     seconds: float
@@ -42,7 +42,7 @@ class Found(msgspec.Struct):
 
 
 class Untried(msgspec.Struct, frozen=True, tag=True):
-    """A mutant for which the package must be imported anew, and the seconds of its tests."""
+    """A mutant for which the package must be imported again, and the seconds of its tests."""
 
     module: str
     name: str
@@ -50,7 +50,7 @@ class Untried(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answer(msgspec.Struct, frozen=True, tag=True):
-    """What became of a mutant of *module*."""
+    """The outcome of a mutant of *module*."""
 
     module: str
     tried: Tried
@@ -132,7 +132,7 @@ class Host:
     def _tests_of_import(self, module: str) -> dict[str, float]:
         """Return the seconds of the tests that run *module*, and of those that are quick to try.
 
-        What an import makes may be used anywhere.
+        Objects made by an import may be used anywhere.
         """
         ran = [each for each in self._found if each.lines.get(module) or each.test.startswith(PURE)]
         return {each.test: each.seconds for each in ran}

@@ -1,6 +1,6 @@
 """Every small change to a module: a comparison, an operator, a constant, a condition, a return.
 
-What only people read is left alone: docstrings, annotations, decorators, the texts of errors and
+Text for people is left alone: docstrings, annotations, decorators, the texts of errors and
 the bodies of ports.
 """
 
@@ -106,7 +106,7 @@ def _is_prose(child: ast.AST, parent: ast.AST) -> bool:
 
 
 def _is_raised(node: ast.AST) -> bool:
-    """Say whether *node* makes an error, by its name: what it is told is for people."""
+    """Say whether *node* makes an error, by its name: its text is for people."""
     return isinstance(node, ast.Call) and _text(node.func).rpartition(".")[2][:1].isupper()
 
 

@@ -24,7 +24,7 @@ ACCOUNTS: Final = (
     "edges/mail",
     "spec/test_exchange_secret.py",
 )
-# What a thief did ends on pages: only their tests walk the whole way.
+# The acts of a thief end on pages: only their tests walk the whole way.
 TAKEN_BACK: Final = (
     "edges/web/test_taking_back.py",
     "edges/web/test_account_pages.py",

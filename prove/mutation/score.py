@@ -1,4 +1,4 @@
-"""What became of the mutants, kept in build/ so that an interrupted run goes on there."""
+"""The outcomes of the mutants, kept in build/ so that an interrupted run goes on there."""
 
 import hashlib
 from pathlib import Path
@@ -14,7 +14,7 @@ TESTS: Final = ROOT / "tests"
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one mutant.
+    """The outcome of one mutant.
 
     killed_by    the test that failed, None if none did
     valid_for    changes when this must be found out again: of a killed mutant with the module or

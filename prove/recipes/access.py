@@ -1,4 +1,4 @@
-"""Limits, clocks and secrets: who may ask how often, and what nobody may learn."""
+"""Limits, clocks and secrets: who may ask how often, and what no one may learn."""
 
 from typing import Final
 
@@ -90,7 +90,7 @@ SECRETS: Final = Recipe(
     tests=("e2e/test_secret_hygiene.py",),
     mutants=(
         Mutant(
-            "the log tells every header",
+            "the log shows every header",
             "edges/server/application.py",
             "route = await self._find(request)",
             'route = await self._find(request); log.info("request", headers=str(request.headers))',

@@ -124,7 +124,7 @@ OWN_STORES: Final = Recipe(
             ("edges/settlement/test_price_sources.py", "shell/wiring/test_ready_to_sell.py"),
         ),
         Mutant(
-            "a frozen treasury is not told",
+            "a frozen treasury is not reported",
             "shell/wiring/payments.py",
             "if each.price_cache.doubt in CLOSING:",
             "if False:",
@@ -182,7 +182,7 @@ TRUTHS: Final = Recipe(
             ("edges/web/token/test_look_alike_pages.py",),
         ),
         Mutant(
-            "what is hidden in a name is not told",
+            "hidden characters of a name are not reported",
             "core/market/listing/names.py",
             'return text is not None and any(category(each).startswith("C") for each in text)',
             "return False",

@@ -1,4 +1,4 @@
-"""What clients may do to a connection."""
+"""Attacks of clients on a connection."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ CONNECTION: Final = "edges/server/protocol/connection.py"
 
 ABUSE: Final = Recipe(
     name="HTTP abuse",
-    proves="slow, huge, doubled and broken requests are closed in time and cost nobody else",
+    proves="slow, huge, doubled and broken requests are closed in time and cost no one else",
     tests=(
         "edges/server/test_protocol.py",
         "edges/server/test_lost_connections.py",

@@ -1,4 +1,4 @@
-"""What a chain says of trades: order, forks, poison and outliers."""
+"""Trades of a chain: order, forks, poison and outliers."""
 
 from typing import Final
 

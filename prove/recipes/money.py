@@ -79,7 +79,7 @@ FLUSHES: Final = Recipe(
 )
 RACES: Final = Recipe(
     name="races",
-    proves="the last credit, one payment and one secret are given once, whoever hurries",
+    proves="the last credit, one payment and one secret are given once, for any order of requests",
     tests=(
         "e2e/test_last_credit.py::test_two_servers_over_one_store_share_the_last_credit",
         "e2e/test_payments.py::test_one_payment_sent_a_hundred_times",

@@ -114,7 +114,7 @@ RESTORE: Final = Recipe(
 RUNNING: Final = "shell/wiring/test_running.py"
 SUPERVISION: Final = Recipe(
     name="supervision",
-    proves="whatever dies, fills up or hangs, clients are served or told to wait, and it heals",
+    proves="if a part dies, fills up or hangs, clients are served or asked to wait, and it heals",
     tests=("e2e/test_supervision.py", "shell/cli/test_children.py", RUNNING),
     mutants=(
         Mutant(

@@ -1,4 +1,4 @@
-"""What the figures were measured on: versions, commit, machine; no names and no paths."""
+"""The machine of the figures: versions, commit, machine; no names and no paths."""
 
 import os
 import platform

@@ -27,7 +27,7 @@ class Image(NamedTuple):
 def images(folder: Path = FOLDER) -> Sequence[Image]:
     """Return every image that the files in *folder* name, save our own, by name.
 
-    Raises ValueError for one without a tag, or with a digest that is none
+    Raises ValueError for one without a tag, or with an invalid digest
     """
     texts = [(folder / name).read_text() for name in ("Containerfile", "compose.yaml")]
     named = {name for text in texts for name in _NAMED.findall(text)}

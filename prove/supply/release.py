@@ -48,7 +48,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What must not change the bytes of a build: its folder and the environment."""
+    """Conditions that must not change the bytes of a build: its folder and the environment."""
 
     folder: str
     umask: int

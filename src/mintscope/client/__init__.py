@@ -7,7 +7,7 @@
 
 Needs httpx and msgspec; what pays by a wallet (`auth`, `wallet`) needs solders and x402 as well.
 The names are imported when they are first used: what needs a part alone need not wait for all.
-`__init__.pyi` tells type checkers of them.
+`__init__.pyi` declares them to type checkers.
 """
 
 from importlib import import_module

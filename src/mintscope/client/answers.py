@@ -1,4 +1,4 @@
-"""What a seller answers, decoded as far as a buyer needs it; it may be anything."""
+"""Answers of a seller, decoded as far as a buyer needs them; they may be anything."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ class _Purchased(msgspec.Struct, frozen=True):
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """What the answer to a purchase of credits holds: where they are, on a token or with a user."""
+    """The answer to a purchase of credits: where they are, on a token or with a user."""
 
     credits: int
     price_paid: int

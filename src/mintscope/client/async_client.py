@@ -95,7 +95,7 @@ class AsyncClient(AsyncAccountMethods):
 
     @property
     def budget(self) -> CreditBudget:
-        """What may be spent, and what was."""
+        """The budget, and what was spent of it."""
         return self._session.budget
 
     @property

@@ -1,6 +1,6 @@
-"""What a client may spend, in credits: asked before a call is sent.
+"""The budget of a client in credits: asked before a call is sent.
 
-What a wallet may pay is its own `SpendLimit`, in atoms or in USD, asked before a payment is signed.
+The limit of a wallet is its own `SpendLimit`, in atoms or in USD, asked before a payment is signed.
 """
 
 from dataclasses import dataclass, field

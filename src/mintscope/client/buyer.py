@@ -21,7 +21,7 @@ NO_PATIENCE: Final = 0.0  # what is not paid yet is not sent again
 
 @dataclass(frozen=True, slots=True)
 class BoughtCredits:
-    """What a bundle bought; the token is like a password."""
+    """The purchase of a bundle; the token is like a password."""
 
     token: CreditToken
     credits: int
@@ -37,7 +37,7 @@ class Buyer:
     request_s_max   for each sending of a request, with all that it asks the seller and the node,
                     however slowly they answer.  A payment that was sent by then is not lost: the
                     request is sent again, with it.  A seller may hold an answer for 60 s
-    Raises          ValueError for a base_url that is none
+    Raises          ValueError for an invalid base_url
     """
 
     def __init__(

@@ -103,7 +103,7 @@ class Client(AccountMethods):
 
     @property
     def budget(self) -> CreditBudget:
-        """What may be spent, and what was."""
+        """The budget, and what was spent of it."""
         return self._session.budget
 
     @property

@@ -32,7 +32,7 @@ class RefusedError(ClientError):
 
     status          of HTTP
     code            the service's word for the reason: an `ErrorCode`, or one that is newer
-    request_id      what to tell the operator
+    request_id      the operator finds the request by it
     retry_after_s   how long the service asks to be left alone, if it says so
     key             of a payment that was sent and may land all the same: the same call with it
                     sends that payment again.  None where nothing was charged, for certain
@@ -171,7 +171,7 @@ class UnreachableError(ClientError):
 
 
 class UnreadableError(ClientError):
-    """What came is not what the service documents: a proxy's page, say.
+    """The answer is not of the documented form: a proxy's page, say.
 
     status    of HTTP
     """

@@ -57,7 +57,7 @@ class Journal:
 
     folder    keeps a file for each, written before it is sent, so that another process
               goes on after this one; readable by its owner alone, since a key redeems what
-              was paid.  What another process is busy with is left to it.  None: in memory
+              was paid.  A purchase of another process is left to it.  None: in memory
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -84,7 +84,7 @@ class Journal:
 
     @property
     def atoms(self) -> int:
-        """What they come to."""
+        """Their sum."""
         return sum(sent.amount for sent in self)
 
     @property

@@ -1,4 +1,4 @@
-"""What a buyer asks a Solana node: a blockhash to sign with, and what became of a payment.
+"""Requests of a buyer to a Solana node: a blockhash to sign with, and the outcome of a payment.
 
 Each is a dialogue: it yields requests and is sent their answers, so that
 it serves `httpx.Client` and `httpx.AsyncClient` alike.
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
 Dialogue = Generator[httpx.Request, httpx.Response, Answer]
 
-# What a node may be behind the one that a seller's blockhash is of.
+# How far a node may be behind the one of a seller's blockhash.
 NODES_APART_BLOCKS: Final = 32
 TIP: Final = "processed"  # the newest level, which every node knows
 PAGE: Final = 1_000  # the most that one answer holds
@@ -30,7 +30,7 @@ PAGES_MAX: Final = 20
 
 
 class PaymentFate(Enum):
-    """What the chain proves about a payment."""
+    """The proof of the chain about a payment."""
 
     OPEN = auto()  # nothing: it may still land
     PAID = auto()  # it landed, for good

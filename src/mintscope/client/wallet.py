@@ -64,7 +64,7 @@ class Pin:
 
 @dataclass(slots=True, kw_only=True)
 class SpendLimit:
-    """What payments may be, each and together; safe in several threads.
+    """The limits of payments, each and together; safe in several threads.
 
     atoms_per_payment   the most one payment may be
     atoms_in_all        the most they may be together, over the life of this object

@@ -1,4 +1,4 @@
-"""What can be made to go wrong, with transactions and with the wire.
+"""Faults to cause, with transactions and with the wire.
 
 Knobs say it; setting them replaces every knob set before, so `Knobs()` heals.
 """
@@ -17,7 +17,7 @@ SERVER_BUSY: Final = -32005
 
 
 class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens to a transaction between the node and a block.
+    """Faults of a transaction between the node and a block.
 
     late      it lands *ms* later than it would
     failed    it lands, and all it does is pay its fee
@@ -33,7 +33,7 @@ class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens to the calls of a method.
+    """Faults of the calls of a method.
 
     http    refused with HTTP *status*
     rpc     refused with JSON-RPC *code* and *message*
@@ -65,7 +65,7 @@ StreamFault = Literal[
 
 
 class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happens to subscriptions over gRPC.
+    """Faults of subscriptions over gRPC.
 
     cut            the connection ends within a slot
     lagged         the server ends it because the client is slow, it says

@@ -45,7 +45,7 @@ class _Named(msgspec.Struct):
 
 
 class Calls(Protocol):
-    """What answers calls."""
+    """The methods that answer calls."""
 
     def call(self, method: str, params: Sequence[object]) -> object:
         """Return the result of *method*, or raise RpcError."""

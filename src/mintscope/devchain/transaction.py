@@ -14,14 +14,14 @@ Json = dict[str, object]
 
 
 class Holding(NamedTuple):
-    """Whose token account it is, and of which token."""
+    """The owner and the token of a token account."""
 
     owner: str
     token: Token
 
 
 class Move(NamedTuple):
-    """What goes from one account to another: tokens between token accounts, else lamports.
+    """A transfer from one account to another: tokens between token accounts, else lamports.
 
     An empty source mints, an empty target burns.
     """

@@ -1,4 +1,4 @@
-"""What a client is opened with, checked before the first call."""
+"""Arguments of a new client, checked before the first call."""
 
 import random
 from typing import Final

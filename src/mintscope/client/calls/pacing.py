@@ -31,10 +31,10 @@ def backoff_s(repetition: int, share: float) -> float:
 
 
 class Pacing:
-    """When a limit has room again, as `RateLimit` has told.
+    """When a limit has room again, by `RateLimit`.
 
     Each answer names its limit, how many requests fit and when the next one does.  Which limit an
-    endpoint has is known after its first answer; endpoints that share one are told apart by none.
+    endpoint has is known after its first answer; endpoints that share one have the same name.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What is asked for page by page."""
+"""Requests page by page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class EndsSomewhere(Protocol):
 
     @property
     def next_cursor(self) -> str | None:
-        """What the next page is asked for with; None: this is the last."""
+        """The cursor of the next page; None: this is the last."""
 
 
 PageData = TypeVar("PageData", bound=EndsSomewhere)

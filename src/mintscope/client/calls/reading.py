@@ -12,7 +12,7 @@ from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.pacing import retry_after_s
 from mintscope.client.errors import UNKNOWN, RefusedError, UnreadableError, refusal_kind
 
-SAID_MAX: Final = 500  # characters of a service's words that are told
+SAID_MAX: Final = 500  # characters of a service's words that are shown
 
 Data = TypeVar("Data")
 
@@ -87,7 +87,7 @@ def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -
 
 
 def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) -> RefusedError:
-    """Return the exception that tells what *response* refuses."""
+    """Return the exception for the refusal of *response*."""
     try:
         reason = decode_json(response.content, _REFUSAL).error
     except Undecodable:

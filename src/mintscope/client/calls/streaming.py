@@ -43,8 +43,8 @@ Shape = TypeVar("Shape")
 class LiveCall:
     """One stream of several mints.
 
-    Open it with `request`, feed it what comes, tell it of what ends a connection; then wait for
-    `wait_s`, and open it again.  Each of them raises what ends the stream for good.
+    Open it with `request`, feed it data as it comes, and the reason when a connection ends; then
+    wait for `wait_s`, and open it again.  Each of them raises what ends the stream for good.
 
     Before a minute begins its credits are reserved.  Where there is no room for the next one, the
     stream is left before that is taken, up to 20 s early: OverBudgetError.
@@ -189,7 +189,7 @@ def _decoded(event: ServerEvent, kind: type[Shape]) -> Shape:
 
 
 def _merged(before: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """Return *before* with what is *told* in place of it."""
+    """Return *before* with the fields of *told* in its place."""
     whole = dict(before)
     for name, value in told.items():
         old = whole.get(name)

@@ -22,7 +22,7 @@ FILE_CHARACTERS_MAX: Final = 4_096
 
 
 class Exit(IntEnum):
-    """How a command ends; docs/clients.md tells each, and they stay."""
+    """How a command ends; docs/clients.md lists each, and they stay."""
 
     OK = 0
     FAILED = 1

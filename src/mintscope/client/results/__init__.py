@@ -1,4 +1,4 @@
-"""What answers hold, typed: field for field what `GET /openapi.json` describes.
+"""Answers, typed: field for field what `GET /openapi.json` describes.
 
 Fields that a newer service adds are ignored.
 """

@@ -4,7 +4,7 @@ import msgspec
 
 
 class PaymentToken(msgspec.Struct, frozen=True):
-    """What bundles are paid in; *asset* is its mint."""
+    """The token that bundles are paid in; *asset* is its mint."""
 
     asset: str
     name: str
@@ -31,7 +31,7 @@ class BundlesIn(msgspec.Struct, frozen=True):
 
 
 class BundleList(msgspec.Struct, frozen=True):
-    """What is for sale now; *also* has the prices in other tokens that are taken."""
+    """The bundles for sale now; *also* has the prices in other tokens that are taken."""
 
     bundles: list[BundleOffer]
     currency: PaymentToken
@@ -39,7 +39,7 @@ class BundleList(msgspec.Struct, frozen=True):
 
 
 class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
-    """What a bundle bought.
+    """The purchase of a bundle.
 
     price_paid    in atoms of the token that was paid with
     token         the credit token that holds it, like a password; None where an account does
@@ -59,7 +59,7 @@ class CreditBalance(msgspec.Struct, frozen=True):
 
 
 class CreditEntry(msgspec.Struct, frozen=True):
-    """What moved a balance, other than a spend; *at* in Unix seconds."""
+    """An entry of a balance, other than a spend; *at* in Unix seconds."""
 
     kind: str
     credits: int

@@ -60,7 +60,7 @@ class TokensPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What the chain says of a mint; `GET /openapi.json` tells each field.
+    """The facts of a mint on chain; `GET /openapi.json` describes each field.
 
     supply       in the smallest unit, as text: it may need 64 bits
     in_words     what its owners may do, in sentences

@@ -1,4 +1,4 @@
-"""What a stream tells: reports as they change."""
+"""Events of a stream: reports as they change."""
 
 import msgspec
 

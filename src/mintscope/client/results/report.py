@@ -132,7 +132,7 @@ class CoverageOfData(
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """What `GET /v1/token/{mint}` answers."""
+    """The answer of `GET /v1/token/{mint}`."""
 
     token: str
     price: TokenPrice

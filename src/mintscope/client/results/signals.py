@@ -54,7 +54,7 @@ class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether an e-mail tells of a firing."""
+    """Whether an e-mail reports a firing."""
 
     state: str
     sent_at: int | None

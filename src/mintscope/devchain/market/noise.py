@@ -1,4 +1,4 @@
-"""What else is in a block: payments, liquidity, votes before Alpenglow.  None of it is a swap."""
+"""The rest of a block: payments, liquidity, votes before Alpenglow.  None of it is a swap."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -44,7 +44,7 @@ class Token(NamedTuple):
 
 
 class Reserves(NamedTuple):
-    """What a pool prices with, in raw units."""
+    """The reserves that price a pool, in raw units."""
 
     base: int
     quote: int
@@ -99,12 +99,12 @@ class Fill(NamedTuple):
 
     @property
     def received(self) -> Token:
-        """What the pool receives."""
+        """The amount that the pool receives."""
         return self.pool.quote if self.is_buy else self.pool.base
 
     @property
     def paid(self) -> Token:
-        """What the pool pays."""
+        """The amount that the pool pays."""
         return self.pool.base if self.is_buy else self.pool.quote
 
     @property

@@ -1,4 +1,4 @@
-"""What things should cost: prices that wander and are drawn back to where they began."""
+"""Target prices: prices that wander and are drawn back to where they began."""
 
 from math import exp, sqrt
 from random import Random

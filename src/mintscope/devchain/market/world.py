@@ -1,4 +1,4 @@
-"""Who is in the market: tokens, wallets, pools, and what everybody holds.
+"""The market: tokens, wallets, pools, and all holdings.
 
 All of it follows from the seed, so a token has the same address in every run.
 """

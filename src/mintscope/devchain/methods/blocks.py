@@ -1,6 +1,6 @@
 """JSON-RPC: the blocks of a market's chain, with the answers and refusals of a real node.
 
-Clients tell skipped slots from faults by the codes.
+Clients distinguish skipped slots from faults by the codes.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What callers may pass, as types, and the refusal when they pass something else.
+"""Parameters of callers, as types, and the refusal of anything else.
 
 Parameters come by position.  Objects may have fields we do not know: clients
 send more than the chain reads.
@@ -127,7 +127,7 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ContextOptions(_Options, frozen=True, kw_only=True):
-    """Which block the caller wants to be told about."""
+    """The block that the caller asks about."""
 
     commitment: CommitmentLevel | None = None
     min_context_slot: Natural | None = None

@@ -1,4 +1,4 @@
-"""What the blocks of a market's chain hold, by signature and newest first."""
+"""The transactions of a market's chain, by signature and newest first."""
 
 from collections.abc import Iterator
 from itertools import chain as joined
@@ -34,7 +34,7 @@ def done(landed: LandedTransaction) -> Done:
 
 
 class ChainPast:
-    """What is in the blocks that a chain keeps; each is rendered once for its keys."""
+    """The transactions in the blocks that a chain keeps; each is rendered once for its keys."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain

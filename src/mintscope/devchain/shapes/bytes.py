@@ -43,7 +43,7 @@ def event(name: str) -> bytes:
 
 
 def emit(program: str, authority: str, data: bytes) -> Invocation:
-    """Return the call by which *program* tells itself about an event."""
+    """Return the call by which *program* sends itself an event."""
     return Invocation(program, (authority,), SELF_CALL + data)
 
 

@@ -1,4 +1,4 @@
-"""What a wallet sends to trade: fees, accounts, the swap or a route of Jupiter, a tip."""
+"""Transactions of a wallet that trades: fees, accounts, the swap or a route of Jupiter, a tip."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

@@ -163,6 +163,6 @@ def change_liquidity(change: LiquidityChange) -> Invocation:
 def _telling(
     name: str, accounts: tuple[str, ...], data: bytes, inner: tuple[Invocation, ...], told: bytes
 ) -> Invocation:
-    """Return the instruction *name*, which tells itself and the log about the event *told*."""
+    """Return the instruction *name*, which sends the event *told* to itself and the log."""
     inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, told))
     return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(told),))

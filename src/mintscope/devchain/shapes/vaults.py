@@ -83,7 +83,7 @@ def raydium_clmm(fill: Fill) -> Invocation:
 
 
 def whirlpool(fill: Fill) -> Invocation:
-    """Return a swap_v2 of an Orca Whirlpool, told in the log since 2025."""
+    """Return a swap_v2 of an Orca Whirlpool, published in the log since 2025."""
     pool, is_from_first = fill.pool, u8(_is_from_first(fill))
     a, b = _ordered(pool, pool.base, pool.quote)
     vault_a, vault_b = _ordered(pool, pool.base_vault, pool.quote_vault)

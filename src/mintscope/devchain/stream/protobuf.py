@@ -1,4 +1,4 @@
-"""What a stream sends for a transaction that is known as JSON of getBlock."""
+"""Messages of a stream for a transaction that is known as JSON of getBlock."""
 
 from collections.abc import Mapping
 from typing import Any

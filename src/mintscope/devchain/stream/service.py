@@ -271,7 +271,7 @@ def unname(message: Update) -> None:
 
 
 def _touches(info: Info, addresses: Sequence[str]) -> bool:
-    """Tell whether *info* names one of *addresses*; none named means every transaction."""
+    """Return whether *info* names one of *addresses*; none named means every transaction."""
     if not addresses:
         return True
     keys = {

@@ -1,6 +1,6 @@
-"""What accounts hold after the newest block, and what a transaction does to them.
+"""Accounts after the newest block, and the effect of a transaction on them.
 
-The real virtual machine (LiteSVM) does the work.  What it leaves out is done
+The real virtual machine (LiteSVM) does the work.  Two steps that it leaves out are done
 here: the priority fee, and going back.  Whether a blockhash is still good is
 the BlockhashQueue's to say, whether a signature is right its caller's.
 """
@@ -43,7 +43,7 @@ class Inner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """What a transaction did, or would do.
+    """The effect of a transaction, done or simulated.
 
     landed   it becomes part of a block: it succeeded, or failed and paid its fee
     before   every account it may write; `after` has the same ones

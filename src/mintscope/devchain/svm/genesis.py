@@ -1,4 +1,4 @@
-"""Who exists on a devchain before its first block: made from a seed, so always the same.
+"""Accounts of a devchain before its first block: made from a seed, so always the same.
 
 None of these keys is a secret: all follow from the seed.
 """

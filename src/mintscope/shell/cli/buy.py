@@ -105,7 +105,7 @@ Folder = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuyOptions:
-    """What the options of `buy` say: where to buy, and with which wallet."""
+    """The options of `buy`: where to buy, and with which wallet."""
 
     url: str
     rpc_url: str | None

@@ -1,4 +1,4 @@
-"""What commands print, and why a command ends."""
+"""Output of commands, and why a command ends."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

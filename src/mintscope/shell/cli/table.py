@@ -17,7 +17,7 @@ NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4}
 
 
 class BadTable(Exception):
-    """What is wrong with a table: file, line, column, what was expected and what was there."""
+    """A problem of a table: file, line, column, what was expected and what was there."""
 
 
 class Row:

@@ -61,7 +61,7 @@ Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MIN
 
 
 class Shown(msgspec.Struct, rename="camel"):
-    """What `tokens show` prints; times are Unix seconds.
+    """The output of `tokens show`; times are Unix seconds.
 
     tracked_since   time of the slot after which swaps count, None from the very first
     listed          by an operator: no rule drops it

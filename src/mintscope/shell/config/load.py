@@ -34,7 +34,7 @@ from mintscope.shell.config.sections import ApiConfig, ChainConfig, Section
 from mintscope.shell.config.values import is_loopback
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
-# What `mintscope get` and its siblings read: it stands in the way of no other command.
+# Variables of `mintscope get` and its siblings: no other command reads them.
 CLIENT_VARIABLES: Final = ("MINTSCOPE_URL", "MINTSCOPE_CREDENTIAL", "MINTSCOPE_CREDENTIAL_FILE")
 DEFAULT_FILE: Final = Path("mintscope.toml")
 
@@ -203,7 +203,7 @@ def _read(file: Path) -> dict[str, Any]:
 def _unknown_variables(environ: Mapping[str, str], known: Mapping[str, Setting]) -> list[str]:
     """Return a problem for each variable that no setting reads; typed wrong, it would be lost."""
     variables = [setting.variable for setting in known.values()]
-    # What begins like a section is reported by the section itself.
+    # A name that begins like a section is reported by the section itself.
     sections = tuple(f"{PREFIX}{name.upper()}" for name, _, _ in settings() if name)
     return [
         f"{name}: no such setting{_nearest(name, variables)}"

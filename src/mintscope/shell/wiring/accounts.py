@@ -80,7 +80,7 @@ class ShownOutbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """What answers for accounts in this process; without *mailbox* e-mails are not shown."""
+    """The services of accounts in this process; without *mailbox* e-mails are not shown."""
 
     signup: Signups
     exchange: Exchanges

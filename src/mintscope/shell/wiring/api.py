@@ -423,7 +423,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
 def gap_check(reader: MarketReader, pace: Callable[[], Pace | None]) -> Check:
     """Return the check that no slot of the last day is missing; the data is served.
 
-    pace   returns that of the chain; while it is not known, any open gap is told of
+    pace   returns that of the chain; while it is not known, any open gap is reported
     """
 
     async def expect_no_gap() -> None:

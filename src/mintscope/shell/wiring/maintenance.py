@@ -1,4 +1,4 @@
-"""What every process of the service has beside its work: metrics, signals, tasks without an end."""
+"""Common parts of every process of the service: metrics, signals, tasks without an end."""
 
 import asyncio
 import signal

@@ -306,7 +306,7 @@ def open_settlement(
 ) -> RpcSettlement:
     """Return the client that settles payments, a context manager.
 
-    reader    of the log of the same chain, which tells how far the chain has come
+    reader    of the log of the same chain, which shows how far the chain has come
     """
 
     async def followed_slot() -> int:
@@ -315,7 +315,7 @@ def open_settlement(
         try:
             tip = await reader.tip()
         except (ServiceUnavailable, UnusableStore):
-            return 0  # as far as can be told: ingest has not made the log yet
+            return 0  # as far as is known: ingest has not made the log yet
         return 0 if tip.slot is None or tip.follows_files else tip.slot
 
     return RpcSettlement(

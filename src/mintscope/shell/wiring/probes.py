@@ -1,4 +1,4 @@
-"""What `mintscope doctor` asks of a source of blocks: as ingest does, but only once."""
+"""Requests of `mintscope doctor` to a source of blocks: as ingest makes them, but only once."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -24,7 +24,7 @@ ATTEMPTS_MAX: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockProbe:
-    """What a node answered when it was asked for one block.
+    """The answer of a node to a request for one block.
 
     absence        why it has no such block, in its words; None if it has
     transactions   how many the block holds
@@ -56,11 +56,11 @@ class NodeProbe:
         return await self._rpc.slot(Commitment.CONFIRMED)
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the node cannot tell."""
+        """Return how fast the chain makes slots; None if the node does not know."""
         return await self._rpc.pace()
 
     async def finality(self) -> Finality:
-        """Return what the node says of finality, in seconds at the pace that it tells."""
+        """Return the finality of the node, in seconds at its own pace."""
         behind = await finality_now(self._rpc, await self._rpc.pace())
         return Finality(await self._rpc.alpenglow(), behind)
 

@@ -56,7 +56,7 @@ def money_place(config: Config) -> Place:
 
 
 def webhooks_place(config: Config) -> Place:
-    """Return where webhooks wait, and how they were told."""
+    """Return the queue of webhooks, with their outcomes."""
     return _place(config, WEBHOOKS_FILE)
 
 

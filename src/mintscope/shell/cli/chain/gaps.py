@@ -55,11 +55,11 @@ def fill(
     yes: Yes = False,
     config: ConfigFile = None,
 ) -> None:
-    """Find the blocks of open gaps, and read the past of the tokens that traded in them anew.
+    """Find the blocks of open gaps, and read again the past of the tokens that traded in them.
 
-    The node is chain.second_rpc_url, else chain.rpc_url. What each past will cost is said and
-    asked. Works while the service runs; the same command goes on where it was. Exits with 1 while
-    a gap is left open.
+    The node is chain.second_rpc_url, else chain.rpc_url. The cost of each past is shown and
+    confirmed. Works while the service runs; the same command goes on where it was. Exits with 1
+    while a gap is left open.
     """
     settings = configured(config).config
     if settings.chain.source == "files":
@@ -126,7 +126,7 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Read the past of *mint* anew if it was not since *slot*; return whether it is joined."""
+        """Read the past of *mint* again if it was not since *slot*; return whether it is joined."""
         if await _is_read(market, mint, slot):
             return True
         giving = Giving(

@@ -57,7 +57,7 @@ class BuyerTask:
 
     @property
     def asset(self) -> Pubkey:
-        """The mint of what it pays in: the payment token, unless it is told another."""
+        """The mint of what it pays in: the payment token, unless another is chosen."""
         return self.paid_in or self.genesis.mint
 
     @property

@@ -1,1 +1,1 @@
-"""What directories of services read: how it looks, and the files that they ask for."""
+"""Directories of services: their view of the service, and the files that they ask for."""

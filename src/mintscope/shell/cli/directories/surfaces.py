@@ -43,7 +43,7 @@ NAMED: Final = "set api.origin to the address clients use, and restart"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the configuration says is served."""
+    """The surfaces that are served, by the configuration."""
 
     has_sales: bool = True
     has_contact: bool = True

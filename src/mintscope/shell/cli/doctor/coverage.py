@@ -39,7 +39,7 @@ def check_coverage(config: Config) -> Iterator[Finding]:
     try:
         coverage = asyncio.run(_read(config))
     except (UnusableStore, ServiceUnavailable):
-        return  # told by the check of the market
+        return  # reported by the check of the market
     if coverage is not None:
         yield from findings(coverage, config.api.read_share_min)
 

@@ -48,7 +48,7 @@ CHECKS: Final = (
     check_ports,
     check_surfaces,
 )
-# What they ask is there once the store has this version.
+# Their data are there once the store has this version.
 OF_STORE: Final = (
     check_market,
     check_coverage,

@@ -26,7 +26,7 @@ def check_dollars(config: Config) -> Iterator[Finding]:
     """Compare the dollars that are followed here, by what they traded at lately."""
     if market_place(config).is_new:
         return
-    with suppress(UnusableStore, ServiceUnavailable):  # told by the check of the market
+    with suppress(UnusableStore, ServiceUnavailable):  # reported by the check of the market
         prices, sol_age_s = asyncio.run(_prices(config))
         if sol_age_s > RATE_LATE_S:
             yield fail(

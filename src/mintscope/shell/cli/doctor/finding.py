@@ -1,4 +1,4 @@
-"""What a check of the installation found."""
+"""Findings of a check of the installation."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -14,7 +14,7 @@ from mintscope.shell.config.config import Config
 from mintscope.shell.wiring.sources.node_watch import NodeWatch, watch_node
 
 BEHIND_S_MAX: Final = 1.6
-BEHIND_MAX: Final = 8  # blocks, if the node cannot tell how long a slot takes
+BEHIND_MAX: Final = 8  # blocks, if the node does not know how long a slot takes
 MONTH_DAYS: Final = 30
 MB: Final = 1_000_000
 

@@ -1,4 +1,4 @@
-"""How far reading a past has come, told to people."""
+"""The progress of reading a past, for people."""
 
 from typing import Final, Self
 

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What the end of a process means to the others.
+    """The meaning of the end of a process for the others.
 
     may_end       it may end well, and then stays ended
     has_memory    it keeps in memory what the others rely on: it is never started again
@@ -63,7 +63,7 @@ class _Child:
 class Children:
     """Runs `mintscope` commands beside this one; one that ends is started again.
 
-    A child that ends with EXIT_OPERATOR stays ended, and the others are told.
+    A child that ends with EXIT_OPERATOR stays ended, and the others are notified.
 
     environment   theirs; None: ours
 
@@ -221,7 +221,7 @@ class Children:
         self._tell()
 
     def _tell(self) -> None:
-        """Tell every child how all of them are; one that has just ended hears nothing."""
+        """Send every child the state of all of them; one that has just ended hears nothing."""
         told = {child.name: child.sibling for child in self._children}
         line = msgspec.json.encode(told) + b"\n"
         for child in self._children:

@@ -1,4 +1,4 @@
-"""What clients hear on a listening socket while the process that serves it does not run."""
+"""Answers on a listening socket while the process that serves it does not run."""
 
 import select
 import socket

@@ -1,4 +1,4 @@
-"""The process that has started this one: what it tells, and that we end with it."""
+"""The process that has started this one: its messages, and our end with it."""
 
 import os
 import signal

@@ -1,1 +1,1 @@
-"""What each api process keeps current of the market."""
+"""The market data that each api process keeps current."""

@@ -1,4 +1,4 @@
-"""The reports, kept by each api process, and the streams that tell of their changes."""
+"""The reports, kept by each api process, and the streams of their changes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ def stream_bounds(config: Config) -> StreamBounds:
     """Return the bounds of streams in *config*.
 
     One whose client reads nothing ends in half of the time that an answer may be left unread, so
-    that it can be told why.
+    that it can learn why.
     """
     return StreamBounds(
         streams_max=config.streams.open_max,

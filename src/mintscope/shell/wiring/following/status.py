@@ -1,4 +1,4 @@
-"""What the page of the service's status shows, gathered from what runs in this process."""
+"""The data of the status page, gathered from the parts of this process."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence

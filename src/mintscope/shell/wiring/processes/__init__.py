@@ -1,1 +1,1 @@
-"""What the processes of one installation share: how they wait, what they know of each other."""
+"""Common parts of the processes of one installation: waiting, and knowledge of each other."""

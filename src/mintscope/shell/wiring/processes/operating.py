@@ -1,4 +1,4 @@
-"""What administrators see and change of the service while it runs."""
+"""The data and actions of administrators while the service runs."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the parent of the processes of a service tells each of them about the others."""
+"""Messages of the parent of the processes of a service to each of them about the others."""
 
 import msgspec
 

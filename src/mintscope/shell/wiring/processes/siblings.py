@@ -1,4 +1,4 @@
-"""The processes beside this one: how they are, as the parent of all of them tells."""
+"""The processes beside this one: how they are, by the parent of all of them."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ PARENT_SAYS: Final = "processes"
 
 
 class Siblings:
-    """What the parent told last; nothing in a process without one.
+    """The last message of the parent; nothing in a process without one.
 
     is_restart   the parent has started this process again
     """

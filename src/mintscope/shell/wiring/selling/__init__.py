@@ -1,1 +1,1 @@
-"""What selling is made of: terms, prices, what recognises payments."""
+"""The parts of selling: terms, prices, the recognition of payments."""

@@ -1,4 +1,4 @@
-"""What recognises and adopts payments that a restored store does not know."""
+"""Recognises and adopts payments that a restored store does not know."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the tokens are worth that payments are taken in, as configured."""
+"""Prices of the tokens that payments are taken in, as configured."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack

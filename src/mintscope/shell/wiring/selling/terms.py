@@ -1,4 +1,4 @@
-"""What is taken, to whom it goes and who pays the network fees, as configured."""
+"""The token that is taken, its recipient and the payer of network fees, as configured."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]:
     """Return the terms of the payment token, and of USDC beside it, whether or not it is taken.
 
-    What was paid in USDC is settled and recognised also once it is taken no more.
+    Payments in USDC are settled and recognised also once it is no longer taken.
     Raises    CannotSell
     """
     terms = terms_of(payments, fee_payer)

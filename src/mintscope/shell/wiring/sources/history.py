@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 POOLS_MAX: Final = 20
-BEFORE_THE_FIRST_S: Final = 3_600  # what is read anew begins so long before: rates rest on a minute
+BEFORE_THE_FIRST_S: Final = 3_600  # a repeated read begins so long before: rates rest on a minute
 
 
 @asynccontextmanager

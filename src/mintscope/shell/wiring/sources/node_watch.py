@@ -1,4 +1,4 @@
-"""What `mintscope doctor --node` measures: a node of which each block is taken for a while."""
+"""The measures of `mintscope doctor --node`: a node of which each block is taken for a while."""
 
 import asyncio
 from collections import deque
@@ -26,13 +26,13 @@ EARLY_SHARE: Final = 0.15
 
 @dataclass(slots=True, kw_only=True)
 class NodeWatch:
-    """What was seen.
+    """The measures.
 
     software            version of what it runs; "" if it does not say
     seconds             how long it was watched
     version             newest transaction version in its blocks that it withheld at first
     first_available     oldest slot it has
-    pace                of the chain, as the node tells it; None if it cannot
+    pace                of the chain, as the node reports it; None if it does not
     final               how far its newest final slot was behind; None if the pace is not known
     start, head         newest slot when the watch began and ended
     took_s              how long each block took

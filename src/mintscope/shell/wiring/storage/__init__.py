@@ -1,1 +1,1 @@
-"""What differs with the engine that is configured."""
+"""The parts that differ with the configured engine."""

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig, Section
 
-# What is sold, for what and to whom; where; and how often.
+# The products, their price and recipient; where; and how often.
 OF_PAYMENTS: Final = "payments"
 OF_ACCOUNTS: Final = "accounts"
 OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_" in name))

@@ -13,7 +13,7 @@ from mintscope.shell.wiring.storage.extras import extra
 
 @asynccontextmanager
 async def waiting(config: Config) -> AsyncIterator[Wait]:
-    """Yield what waits for the log; the database tells, where it can.  Raises UnusableStore."""
+    """Yield the waiter for the log; the database notifies it if it can.  Raises UnusableStore."""
     poll_interval_s = config.api.poll_interval_ms / 1000
     if config.store is None:
         yield partial(asyncio.sleep, poll_interval_s)
