@@ -90,6 +90,7 @@ BOUGHT: Final = Recipe(
         "core/market/test_price_rules.py",
         "core/market/test_standing.py",
         "core/market/test_standing_definition.py",
+        "core/market/test_standing_weights.py",
         "core/market/test_sol_rate.py",
     ),
     mutants=(
@@ -134,6 +135,20 @@ BOUGHT: Final = Recipe(
             "return self.depth / SILENT * min(1.0, dead_s / silent_s)",
             "return float(self.depth)",
             ("e2e/test_bought_prices.py",),
+        ),
+        Mutant(
+            "a deep pool that begins in a pause decides at once",
+            STANDING,
+            "if ages_s and max(ages_s) <= pools[place].rival_s:",
+            "if False:",
+            ("core/market/test_standing_weights.py",),
+        ),
+        Mutant(
+            "swaps within one second make pauses short",
+            STANDING,
+            "lull_s += (gap_s - lull_s) * (gap_s / stood_s if gap_s < stood_s else 1.0)",
+            "lull_s = 2 * pool.pause_s",
+            ("core/market/test_standing_weights.py",),
         ),
         Mutant(
             "money out of range counts",

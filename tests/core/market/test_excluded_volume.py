@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import USDC
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.log import PricedSwap, Uncounted
 from mintscope.core.market.pricing import Rate, price_slot
 from mintscope.core.market.quotes import BASIC, Quotes
-from mintscope.core.market.standing import Standing, Standings
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.swap import Swap
 from mintscope.edges.storage.sql.market.rows import swaps_blob, swaps_of, volumes_of
 from support.fakes.made_chain import MINTS, swap

@@ -12,14 +12,9 @@ from hypothesis import strategies as st
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.core.market.basis.packed import before_standing, pack, unpack
 from mintscope.core.market.basis.price_basis import Confidence, PriceBasis, basis_by, basis_of
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.report import Price
-from mintscope.core.market.standing import (
-    NO_FLOW,
-    Offer,
-    Standing,
-    Standings,
-    stand,
-)
+from mintscope.core.market.standing import NO_FLOW, Offer, Standing, stand
 
 START: Final = 1_700_000_400
 USD: Final = 10**6  # micro-USD

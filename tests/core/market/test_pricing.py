@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import USDC, USDT, WSOL
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.pricing import (
     Rate,
@@ -24,7 +25,6 @@ from mintscope.core.market.pricing import (
 )
 from mintscope.core.market.quotes import BASIC
 from mintscope.core.market.sol_rate import Sample, weighted_median
-from mintscope.core.market.standing import Standings
 from mintscope.core.market.swap import Swap
 from support.fakes.made_chain import MINTS, sol_sale, swap
 

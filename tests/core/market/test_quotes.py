@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from mintscope.base.primitives import Mint, Signature, Slot, UnixS
 from mintscope.base.solana import CASH, JITOSOL, MSOL, PYUSD, USD1, USDC, USDG, USDS, USDT, WSOL
 from mintscope.core.market.basis.packed import before_standing
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import BASIC, Quotes, oriented
-from mintscope.core.market.standing import Offer, Standings
+from mintscope.core.market.standing import Offer
 from mintscope.core.market.swap import QuoteKind, Swap
 
 NOW = UnixS(1_790_000_000)

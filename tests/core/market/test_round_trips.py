@@ -7,13 +7,14 @@ import pytest
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.engine.engine import as_trades
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.log import PricedSwap, Uncounted
 from mintscope.core.market.pricing import Priced, Rate, Unpriced, price_slot
 from mintscope.core.market.quotes import BASIC
-from mintscope.core.market.standing import Standing, Standings, Trip
+from mintscope.core.market.standing import Standing, Trip
 from mintscope.core.market.swap import Swap
 from mintscope.edges.storage.sql.market.rows import swaps_blob, swaps_of
 from support.fakes.made_chain import MINTS, swap

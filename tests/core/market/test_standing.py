@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.market.basis.packed import before_standing
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import BASIC
-from mintscope.core.market.standing import Standing, Standings, weights
+from mintscope.core.market.standing import Standing, weights
 from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.storage.sql.market.rows import deciding_blob, deciding_of
 from support.fakes.made_chain import MINTS, swap

@@ -83,20 +83,61 @@ def pause_s(swaps: Sequence[Offer]) -> Fraction:
     )
 
 
-def weight(swaps: Sequence[Offer], now: int, oldest_s: int) -> Fraction:
-    """Return what a pool weighs."""
+def lull_s(swaps: Sequence[Offer]) -> Fraction:
+    """Return the mean pause, each counted by its length, over ten minutes or the pool's age."""
+    lull, kept = Fraction(), Fraction(1)
+    for at in range(len(swaps) - 1, 0, -1):
+        gap_s = swaps[at].time - swaps[at - 1].time
+        if gap_s:
+            share = min(Fraction(1), Fraction(gap_s, stood_s(swaps[: at + 1])))
+            lull += gap_s * share * kept
+            kept *= 1 - share
+    return lull
+
+
+def depth_of(swaps: Sequence[Offer]) -> Fraction:
+    """Return what stands in a pool, whether it trades or not."""
     stands, moved = least(swaps, windows=2), shown(swaps)
-    depth = Fraction(stands if moved is None else min(stands, moved))
-    if is_silent(swaps, now):
-        depth = depth / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
-    signers = len({swap.signer for swap in swaps})
-    return depth * Fraction(min(stood_s(swaps), oldest_s), oldest_s) * Fraction(min(signers, 3), 3)
+    return Fraction(stands if moved is None else min(stands, moved))
 
 
-def is_silent(swaps: Sequence[Offer], now: int) -> bool:
-    """Return whether a pool is silent: after four usual pauses, of 3 s at least and 8 s at most."""
-    patience_s = min(Fraction(8), 4 * pause_s(swaps))
-    return now - swaps[-1].time > max(Fraction(3), patience_s)
+def if_silent(swaps: Sequence[Offer], now: int) -> Fraction:
+    """Return what of its depth a silent pool keeps: an eighth, ever less once it is left."""
+    return depth_of(swaps) / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
+
+
+def is_quiet(swaps: Sequence[Offer], now: int) -> bool:
+    """Return whether a pool has not traded for two of its lulls, of 3 s at least and 9 at most."""
+    silent_s = now - swaps[-1].time
+    return silent_s > 9 or (silent_s > 3 and is_more(Fraction(silent_s), 2 * lull_s(swaps)))
+
+
+def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
+    """Return the quiet pools, but for those that only pools too young for it could replace."""
+    quiet = {name for name, its in pools.items() if is_quiet(its, now)}
+    silent = set()
+    for name in quiet:
+        kept = if_silent(pools[name], now)
+        ages = [
+            stood_s(its)
+            for rival, its in pools.items()
+            if rival not in quiet and depth_of(its) >= kept
+        ]
+        needed = 3 * lull_s(pools[name]) - 5
+        if not ages or max(ages) > 9 or is_more(Fraction(max(ages)), needed):
+            silent.add(name)
+    return silent
+
+
+class Tied(Exception):
+    """Floating point may tip it either way."""
+
+
+def is_more(one: Fraction, other: Fraction) -> bool:
+    """Return whether *one* is more than *other*; raise `Tied` if they are the same."""
+    if abs(one - other) < TIE:
+        raise Tied
+    return one > other
 
 
 def left_s(swaps: Sequence[Offer]) -> Fraction:
@@ -109,8 +150,8 @@ def stood_s(swaps: Sequence[Offer]) -> int:
     return min(600, swaps[-1].time - swaps[0].time)
 
 
-def defined(swaps: Sequence[Offer]) -> bool | None:
-    """Return whether the last of *swaps* sets the price; None if weights tie."""
+def defined(swaps: Sequence[Offer]) -> bool:
+    """Return whether the last of *swaps* sets the price; raise `Tied`."""
     pools: dict[str, list[Offer]] = {}
     for swap in swaps:
         if pools or not swap.trip:  # a round trip begins nothing
@@ -123,7 +164,7 @@ def defined(swaps: Sequence[Offer]) -> bool | None:
     weights = weights_of(pools, newest.time)
     heaviest = max(weights.values())
     if any(abs(one * 8 - heaviest) < TIE * heaviest for one in weights.values()):
-        return None
+        raise Tied
     counting = {name: one for name, one in weights.items() if one * 8 >= heaviest}
     if newest.pool not in counting:
         return False
@@ -131,20 +172,22 @@ def defined(swaps: Sequence[Offer]) -> bool | None:
     for name, one in counting.items():
         usd = taken(pools[name])[-1].usd
         weight_at[usd] = weight_at.get(usd, Fraction()) + one
-    middle = median(weight_at)
-    if middle is None:
-        return None
-    low, high = sorted((middle, newest.usd))
+    low, high = sorted((median(weight_at), newest.usd))
     return high / low <= 1.02
 
 
 def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Fraction]:
     """Return what each pool weighs; if none weighs anything, the first that is not left does."""
-    ages = [stood_s(its) for its in pools.values() if not is_silent(its, now)]
-    weights = {name: weight(its, now, max(5, *ages)) for name, its in pools.items()}
-    trade = [one for name, one in weights.items() if one and not is_silent(pools[name], now)]
+    silent = silent_of(pools, now)
+    ages = [stood_s(its) for name, its in pools.items() if name not in silent]
+    weights = {}
     for name, its in pools.items():
-        if trade and is_silent(its, now):
+        signers = len({swap.signer for swap in its})
+        part = Fraction(min(stood_s(its), max(5, *ages)), max(5, *ages)) * min(signers, 3) / 3
+        weights[name] = part * (if_silent(its, now) if name in silent else depth_of(its))
+    trade = [one for name, one in weights.items() if one and name not in silent]
+    for name in silent:
+        if trade:
             weights[name] *= sum(trade) / max(trade)
     if any(weights.values()):
         return {name: one for name, one in weights.items() if one}
@@ -152,13 +195,13 @@ def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Frac
     return {(alive or list(pools))[0]: Fraction(1)}
 
 
-def median(weight_at: Mapping[float, Fraction]) -> float | None:
-    """Return the least price at or below which half of the weight lies; None if it is a tie."""
+def median(weight_at: Mapping[float, Fraction]) -> float:
+    """Return the least price at or below which half of the weight lies; raise `Tied`."""
     whole, below = sum(weight_at.values()), Fraction()
     for usd, one in sorted(weight_at.items()):
         below += one
         if abs(below * 2 - whole) < TIE * whole:
-            return None
+            raise Tied
         if below * 2 > whole:
             return usd
     raise AssertionError("expected some weight")
@@ -179,8 +222,9 @@ def markets(draw: st.DrawFn) -> list[Offer]:
     prices = st.sampled_from(draw(st.sampled_from([[1.0, 1.018, 1.022], [1.0, 1.04, 1.055, 0.7]])))
     rates = st.sampled_from(draw(st.sampled_from([[150.0], [150.0, 140.0]])))
     time, swaps = 1_800_000_000, []
+    usual_s = draw(st.sampled_from([3, 29]))
     for number in range(draw(st.sampled_from([0, 0, 4, 21]))):  # the first pool stands for long
-        time += 29
+        time += usual_s
         swaps.append(_offer(time, 0, 1.0, 150.0, 2_000_000, depths[0], PEOPLE[number % 4]))
     for _ in range(draw(st.integers(1, 24))):
         time += draw(pauses)
@@ -207,5 +251,8 @@ def test_a_swap_sets_the_price_if_the_sentences_say_so(swaps: list[Offer]) -> No
     standing: Standing | None = None
     for at, swap in enumerate(swaps, start=1):
         standing, sets = stand(standing, swap)
-        expected = defined(swaps[:at])
-        assert expected is None or sets == expected, swap
+        try:
+            expected = defined(swaps[:at])
+        except Tied:
+            continue
+        assert sets == expected, swap

@@ -4,8 +4,13 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
+import msgspec
+import pytest
+
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import WSOL
+from mintscope.core.market.basis.packed import unpack
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.standing import (
     OLD_S,
     POOLS_MAX,
@@ -14,7 +19,6 @@ from mintscope.core.market.standing import (
     WINDOW_S,
     Offer,
     Standing,
-    Standings,
     stand,
 )
 
@@ -180,6 +184,42 @@ def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
     assert pool.pause_s == 0
     assert not pool.is_silent(UnixS(START + SILENCE_MIN_S))
     assert pool.is_silent(UnixS(START + SILENCE_MIN_S + 1))
+
+
+def test_a_deep_pool_that_begins_in_a_pause_has_to_wait() -> None:
+    """Twice its lull makes a pool silent; what replaces it has stood for three, less 5 s."""
+
+    def first_set(every_s: int, since: int, *, depth: float = 20 * DEPTH) -> int:
+        honest = trades("honest", range(600 % every_s, 601, every_s))
+        own = trades("own", range(since, 700), usd=3.0, depth=depth)
+        return after(honest, honest, own)[1]["own"][0]  # two swaps a second are one pause
+
+    assert [first_set(3, since) for since in (590, 605)] == [607, 610]
+    assert [first_set(5, since) for since in (590, 605)] == [610, 615]
+    assert [first_set(1, since) for since in (590, 603)] == [604, 604]
+    assert first_set(3, 605, depth=0.9 * DEPTH) == 610
+
+
+def test_a_young_pool_keeps_no_old_one_from_replacing_a_silent_one() -> None:
+    honest = trades("honest", range(0, 601, 3))
+    other = trades("other", range(100, 700, 2), usd=2.5, depth=0.5 * DEPTH)
+    young = trades("young", range(605, 700), usd=3.0, depth=2 * DEPTH)
+
+    assert after(honest, other, young)[1]["other"][0] == 608
+
+
+def test_a_pool_of_an_older_log_has_a_lull_of_twice_its_usual_pause() -> None:
+    standing, _ = after(trades("honest", range(0, 600, 3)))
+    *fields, lull_s = msgspec.to_builtins(standing.pools[0])
+    kept = (fields, *msgspec.to_builtins(standing.pools[1:]))
+    old = unpack(msgspec.msgpack.encode([kept, *msgspec.to_builtins(standing)[1:]]))
+
+    assert lull_s == standing.pools[0].lull_s == 3.0
+    assert old.pools[0].lull_s is None
+    assert old.pools[0].usual_lull_s == pytest.approx(6.0)
+    standing_again, _ = stand(old, offered("honest", 600))
+    assert standing_again is not None
+    assert standing_again.pools[0].lull_s == pytest.approx(6.0, abs=0.1)
 
 
 def test_many_small_pools_do_not_put_out_a_new_deep_one() -> None:

@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.history.past import decide_again
 from mintscope.core.market.log import PricedSwap
 from mintscope.core.market.pricing import Rate, price_slot
 from mintscope.core.market.quotes import BASIC
-from mintscope.core.market.standing import Standing, Standings
+from mintscope.core.market.standing import Standing
 from mintscope.core.market.swap import Swap
 from mintscope.edges.storage.sql.market.rows import (
     deciding_blob,

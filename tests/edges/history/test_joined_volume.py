@@ -6,11 +6,11 @@ import apsw
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import USDC, WSOL
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.history.store import FoldedPast, Kind
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot
 from mintscope.core.market.quotes import BASIC
-from mintscope.core.market.standing import Standings
 from mintscope.core.market.store import FinalSlot, NewSlot
 from mintscope.core.market.swap import Swap
 from mintscope.edges.ingest.fold import fold_once

@@ -6,10 +6,10 @@ from typing import Final
 
 from mintscope.base.primitives import Slot, UnixS
 from mintscope.base.solana import WSOL
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.log import PricedSwap, SlotHeader
 from mintscope.core.market.pricing import price_slot, sol_usd, sol_usd_samples
 from mintscope.core.market.quotes import Quotes
-from mintscope.core.market.standing import Standings
 from mintscope.core.market.swap import Swap
 from support.fakes.made_chain import sol_sale
 

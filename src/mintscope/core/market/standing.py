@@ -7,6 +7,8 @@ Weight    of a pool: the least quote that stood in it over the last half minute,
           its own trades show that it takes to move it.  A pool that is younger than the oldest one
           that trades weighs less in proportion.  A silent one weighs an eighth, as often as one
           sum may be seen in those that trade: all that these weigh over the heaviest of them.
+Silent    is a pool after LULLS_OF_SILENCE, unless all that then outweigh it are too young to
+          replace it.  Chance makes pauses, and a new pool must not decide in one.
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
           weight of the heaviest
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
@@ -19,8 +21,7 @@ one that is not left decides alone.
 The outcome is a function of the swaps in order: it is the same after a restart or a fork.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from math import sqrt
 from typing import Final, NamedTuple
@@ -28,7 +29,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from mintscope.base.primitives import Mint, Slot, UnixS
+from mintscope.base.primitives import UnixS
 from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.core.market.sol_rate import FRACTION as SHARED_FRACTION
 from mintscope.core.market.sol_rate import third
@@ -41,9 +42,11 @@ YOUNG_S: Final = 5  # that a pool must have stood to have its whole weight, if n
 OLD_S: Final = 600  # a pool that has stood so long is as old as one can be
 SIGNERS: Final = 3  # distinct ones, before a pool has its whole weight
 SILENT: Final = 8  # a silent pool weighs one eighth
-PAUSES_OF_SILENCE: Final = 4
+LULLS_OF_SILENCE: Final = 2  # four pauses, if a pool trades at random
 SILENCE_MIN_S: Final = 3
-SILENCE_MAX_S: Final = 8
+SILENCE_MAX_S: Final = 9  # a move to another pool is followed within ten seconds
+LULLS_OF_RIVAL: Final = 3  # that a pool must have stood to replace a silent one, less RIVAL_LEAD_S
+RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
 PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
 POOLS_MAX: Final = 8
@@ -53,7 +56,6 @@ ODD_MICRO_USD: Final = 100_000  # ten cents: what wallets record of more is off 
 SLACK: Final = 8  # what is traded for a move shows depth, give or take this factor
 SIGNER_CHARS: Final = 8
 DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
-MINTS_MAX: Final = 200_000
 
 
 class Trip(IntEnum):
@@ -104,6 +106,8 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     shown             micro-USD of depth that its moves show; None before the first
     left              micro-USD that its newest swap left in it; None if no balance has shown it
     is_buy            whether its price is that of a purchase; from_is_buy: the one moves begin at
+    lull_s            the mean of its pauses, each counted by its length, over about OLD_S: swaps
+                      within one second make it no shorter.  None in logs of older versions
     """
 
     pool: str
@@ -122,6 +126,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     left: int | None = None
     is_buy: bool = True
     from_is_buy: bool = True
+    lull_s: float | None = None
 
     @property
     def depth(self) -> int:
@@ -136,7 +141,17 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         silent_s = time - self.at
         if silent_s <= SILENCE_MIN_S:
             return False
-        return silent_s > SILENCE_MAX_S or silent_s > PAUSES_OF_SILENCE * self.pause_s
+        return silent_s > SILENCE_MAX_S or silent_s > LULLS_OF_SILENCE * self.usual_lull_s
+
+    @property
+    def usual_lull_s(self) -> float:
+        """The *lull_s*; in logs of older versions twice the mean, as if its pauses were random."""
+        return 2 * self.pause_s if self.lull_s is None else self.lull_s
+
+    @property
+    def rival_s(self) -> float:
+        """Seconds that a pool must have stood to replace this one when it is silent."""
+        return min(SILENCE_MAX_S, LULLS_OF_RIVAL * self.usual_lull_s - RIVAL_LEAD_S)
 
     @property
     def dead_s(self) -> float:
@@ -269,6 +284,11 @@ def _median(pools: Sequence[StandingPool], counting: Sequence[float]) -> float:
     raise ValueError("expected a pool that counts")
 
 
+def is_sample(standing: Standing, offer: Offer) -> bool:
+    """Return whether *offer*, already in *standing*, may be a sample of the SOL/USD rate."""
+    return _is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
+
+
 def _shared_median(standing: Standing, time: UnixS) -> float:
     """Return the median of the pools by weight, of three or more none with more than a third."""
     pools = standing.pools
@@ -319,6 +339,11 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
             continue
         weighed.append(pool.depth)
         oldest_s = max(oldest_s, pool.stood_s)
+    if silent:
+        for place in _awaited(pools, weighed, silent):
+            silent.remove(place)
+            weighed[place] = pools[place].depth
+            oldest_s = max(oldest_s, pools[place].stood_s)
     for place, pool in enumerate(pools):
         if pool.stood_s < oldest_s:
             weighed[place] *= pool.stood_s / oldest_s
@@ -329,6 +354,25 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
         for place in silent:
             weighed[place] *= seen
     return weighed
+
+
+def _awaited(
+    pools: Sequence[StandingPool], weighed: Sequence[float], silent: Sequence[int]
+) -> list[int]:
+    """Return those of *silent* that weigh as if they traded.
+
+    Some that trade outweigh them, and all that do are too young to replace them.
+    """
+    awaited = []
+    for place in silent:
+        ages_s = [
+            pool.stood_s
+            for at, pool in enumerate(pools)
+            if at not in silent and weighed[at] >= weighed[place]
+        ]
+        if ages_s and max(ages_s) <= pools[place].rival_s:
+            awaited.append(place)
+    return awaited
 
 
 def _times_seen(weighed: Sequence[float], silent: Sequence[int]) -> float:
@@ -385,6 +429,7 @@ def _fresh(offer: Offer) -> StandingPool:
         left=depth,
         is_buy=offer.is_buy,
         from_is_buy=offer.is_buy,
+        lull_s=0.0,
     )
 
 
@@ -396,8 +441,11 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     if len(signers) < SIGNERS and offer.signer[:SIGNER_CHARS] not in signers:
         signers = (*signers, offer.signer[:SIGNER_CHARS])
     stood_s = pool.stood_s
-    if gap_s and stood_s < OLD_S:
-        stood_s = min(OLD_S, stood_s + gap_s)
+    lull_s = pool.usual_lull_s
+    if gap_s:
+        if stood_s < OLD_S:
+            stood_s = min(OLD_S, stood_s + gap_s)
+        lull_s += (gap_s - lull_s) * (gap_s / stood_s if gap_s < stood_s else 1.0)
     usd = offer.usd
     sol = offer.sol
     is_buy = offer.is_buy
@@ -432,6 +480,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         pool.left if offer.depth is None else offer.depth,
         is_buy,
         from_is_buy,
+        lull_s,
     )
 
 
@@ -485,99 +534,3 @@ def _move(origin: float, last: float, new: float) -> float:
     """Return by what part both *last* and *new* are above *origin*, or both below."""
     low, high = (last, new) if last < new else (new, last)
     return (low / origin if low > origin else origin / high) - 1
-
-
-class Standings:
-    """The pools of each mint as of the newest slot; earlier, if that slot dies.
-
-    kept    (slot, mint, pools after that slot), oldest first
-    """
-
-    def __init__(
-        self, kept: Iterable[tuple[Slot, Mint, Standing]] = (), *, mints_max: int = MINTS_MAX
-    ) -> None:
-        self._mints_max = mints_max
-        self._now: dict[Mint, Standing] = {}
-        self._before: deque[tuple[Slot, dict[Mint, Standing | None]]] = deque()
-        for slot, mint, state in kept:
-            if not self._before or self._before[-1][0] != slot:
-                self.begin(slot)
-            self._set(mint, state)
-
-    def begin(self, slot: Slot) -> None:
-        """Take what follows as said by *slot*, the newest."""
-        self._forget()
-        self._before.append((slot, {}))
-
-    def of(self, mint: Mint) -> Standing | None:
-        """Return the pools of *mint* now; None before its first priced swap."""
-        return self._now.get(mint)
-
-    def sets_price(self, mint: Mint, offer: Offer) -> bool:
-        """Say whether the next swap sets the price of *mint*."""
-        standing, sets = stand(self._now.get(mint), offer)
-        if standing is not None:
-            self._set(mint, standing)
-        return sets
-
-    def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
-        """Return what says whether the next swaps agree with the price of *mint*, whatever weighs.
-
-        Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
-        begins later, whose pools weigh less at first, has to take the same samples, because a past
-        joins by that.  Near a median in which no pool has more than a third will do: one pool,
-        whatever stands in it, must not shut out all others.
-        """
-        standing = self._now.get(mint)
-
-        def agrees(offer: Offer) -> bool:
-            nonlocal standing
-            standing, sets = stand(standing, offer)
-            if standing is None:
-                return sets
-            if sets:
-                return True
-            return _is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
-
-        return agrees
-
-    def changed(self) -> dict[Mint, Standing]:
-        """Return the pools of each mint that the newest slot has changed."""
-        return {mint: self._now[mint] for mint in self._before[-1][1]} if self._before else {}
-
-    def retract(self, slot: Slot) -> None:
-        """Go back to before *slot*, the newest."""
-        if not self._before or self._before[-1][0] != slot:
-            return  # nothing was traded in it
-        for mint, state in self._before.pop()[1].items():
-            if state is None:
-                del self._now[mint]
-            else:
-                self._now[mint] = state
-
-    def finalize(self, slot: Slot) -> None:
-        """Slots up to *slot* can no longer die."""
-        while self._before and self._before[0][0] <= slot:
-            self._before.popleft()
-
-    def _set(self, mint: Mint, state: Standing) -> None:
-        self._before[-1][1].setdefault(mint, self._now.get(mint))
-        self._now[mint] = state
-
-    def _forget(self) -> None:
-        """Halve too many mints: keep those of the last hour, deep ones, and those a fork may undo.
-
-        The next swap of a forgotten mint sets its price, whatever it is.
-        """
-        if len(self._now) > self._mints_max:
-            time = max(standing.at for standing in self._now.values())
-            kept = sorted(self._now.items(), key=lambda one: _worth_keeping(one[1], time))
-            undone = {mint for _, before in self._before for mint in before}
-            undoable = {mint: self._now[mint] for mint in undone & self._now.keys()}
-            self._now = dict(kept[self._mints_max // 2 :]) | undoable
-
-
-def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
-    """Return the sort key of a mint: those that are kept come last."""
-    ready = max(pool.ready(time) for pool in standing.pools)
-    return time - standing.at <= HOUR_S, ready, standing.at

@@ -11,11 +11,11 @@ from mintscope.base.errors import NeedsOperator
 from mintscope.base.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.base.primitives import Mint
 from mintscope.base.solana import WSOL, Block, Source, SourceError
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.history.store import HistoryJoin
 from mintscope.core.market.quotes import QuoteMints
 from mintscope.core.market.registry import Floor
 from mintscope.core.market.shards.shard import WHOLE, Shard
-from mintscope.core.market.standing import Standings
 from mintscope.core.market.store import Change, MarketStore
 from mintscope.edges.ingest.decode_ahead import DecodeAhead
 from mintscope.edges.ingest.fold import FinalFold, MeasuredFinality, not_measured

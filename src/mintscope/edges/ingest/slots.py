@@ -22,12 +22,12 @@ from mintscope.base.transaction import Transaction, UnreadableTransaction
 from mintscope.core.dex.decode import NO_PROGRAM
 from mintscope.core.dex.outcome import Decoded, Quarantined, QuarantineReason
 from mintscope.core.dex.programs import UNLISTED
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.engine.tail import Hole, Known, Tail
 from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.core.market.quotes import QuoteMints, Quotes
 from mintscope.core.market.shards.shard import WHOLE, Shard
-from mintscope.core.market.standing import Standings
 from mintscope.core.market.store import Change, DeadSlot, FinalSlot, NewSlot, Unread
 from mintscope.core.market.swap import RecognisedBy, Swap
 from mintscope.edges.ingest.coverage import CoverageMetrics, slot_coverage

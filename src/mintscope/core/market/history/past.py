@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from mintscope.base.primitives import Mint, Slot, UnixS
 from mintscope.base.solana import WSOL
+from mintscope.core.market.basis.standings import Standings
 from mintscope.core.market.engine.fold import MintFold
 from mintscope.core.market.history.store import FoldedPast, PastSlot, PastSwaps
 from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
@@ -25,7 +26,7 @@ from mintscope.core.market.pricing import (
     sol_usd_samples,
 )
 from mintscope.core.market.quotes import Quotes, oriented
-from mintscope.core.market.standing import Offer, Standing, Standings, counts_at, stand
+from mintscope.core.market.standing import Offer, Standing, counts_at, stand
 from mintscope.core.market.swap import Swap
 from mintscope.core.market.timeframe import Timeframe
 
