@@ -119,12 +119,12 @@ def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
     for name in quiet:
         kept = if_silent(pools[name], now)
         ages = [
-            stood_s(its)
+            Fraction(stood_s(its)) * min(3, len({swap.signer for swap in its})) / 3
             for rival, its in pools.items()
             if rival not in quiet and depth_of(its) >= kept
         ]
         needed = 3 * lull_s(pools[name]) - 5
-        if not ages or max(ages) > 9 or is_more(Fraction(max(ages)), needed):
+        if not ages or max(ages) > 9 or is_more(max(ages), needed):
             silent.add(name)
     return silent
 

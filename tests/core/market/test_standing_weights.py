@@ -189,15 +189,18 @@ def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
 def test_a_deep_pool_that_begins_in_a_pause_has_to_wait() -> None:
     """Twice its lull makes a pool silent; what replaces it has stood for three, less 5 s."""
 
-    def first_set(every_s: int, since: int, *, depth: float = 20 * DEPTH) -> int:
+    def first_set(
+        every_s: int, since: int, *, depth: float = 20 * DEPTH, signers: int = SIGNERS
+    ) -> int:
         honest = trades("honest", range(600 % every_s, 601, every_s))
-        own = trades("own", range(since, 700), usd=3.0, depth=depth)
+        own = trades("own", range(since, 700), usd=3.0, depth=depth, signers=signers)
         return after(honest, honest, own)[1]["own"][0]  # two swaps a second are one pause
 
     assert [first_set(3, since) for since in (590, 605)] == [607, 610]
     assert [first_set(5, since) for since in (590, 605)] == [610, 615]
     assert [first_set(1, since) for since in (590, 603)] == [604, 604]
     assert first_set(3, 605, depth=0.9 * DEPTH) == 610
+    assert [first_set(3, 605, signers=signers) for signers in (1, 2)] == [618, 612]
 
 
 def test_a_young_pool_keeps_no_old_one_from_replacing_a_silent_one() -> None:

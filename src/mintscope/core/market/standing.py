@@ -361,12 +361,13 @@ def _awaited(
 ) -> list[int]:
     """Return those of *silent* that weigh as if they traded.
 
-    Some that trade outweigh them, and all that do are too young to replace them.
+    Some that trade outweigh them, and all that do are too young to replace them: with few signers
+    for longer.
     """
     awaited = []
     for place in silent:
         ages_s = [
-            pool.stood_s
+            pool.stood_s * len(pool.signers) / SIGNERS
             for at, pool in enumerate(pools)
             if at not in silent and weighed[at] >= weighed[place]
         ]
