@@ -10,9 +10,9 @@ MAKE: Final = (
     "Makes an alert rule over one number of a token's report, checked after every slot with a trade"
     " of it. It fires when the number crosses a level or another number, or moves so many percent"
     " within a window: once, hourly or each time, as `fires` says; the first look fires nothing."
-    " With candles=closed it is checked as each minute ends. Webhooks are signed with webhookSecret,"
-    " shown only here (Standard Webhooks), and retried for 24 hours. An account may hold 20. Costs"
-    " nothing."
+    " With candles=closed it is checked as each minute ends. Webhooks are signed with"
+    " webhookSecret, shown only here (Standard Webhooks), and retried for 24 hours. An account may"
+    " hold 20. Costs nothing."
 )
 GET: Final = "Returns a signal. One of another account is not found. Costs nothing."
 CHANGE: Final = (
