@@ -184,10 +184,12 @@ async def test_a_webhook_is_signed_and_sent_once(scene: Scene) -> None:
         "field": "price.usd",
         "kind": "above",
         "value": 10.5,
+        "comparedWith": None,
         "direction": "up",
         "reference": 10.0,
         "slot": 9,
         "time": NOW // 1000 - 1,
+        "message": "",
     }
     assert (firing.attempts, firing.delivered_at, firing.reason) == (1, NOW, None)
     with pytest.raises(AssertionError):
