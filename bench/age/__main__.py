@@ -26,9 +26,11 @@ from typing import Final, NamedTuple
 from bench.age.costs import Cost, TooSlow, cost_so_far, ran, running
 from bench.age.filling import Age, address
 from bench.age.places import (
+    DAY,
     LEFT,
     NEW_DAY,
     NEWEST,
+    NO_ACTIVITY,
     PLACES,
     TIME,
     TRADED,
@@ -51,6 +53,7 @@ ANSWER_S: Final = 1.0
 FOLLOWED_S_MAX: Final = 300.0  # the first time, through the whole chain
 STEP_S_MAX: Final = 7_200.0
 PAUSE_S: Final = 0.05
+SETTLED_S: Final = 2.0
 GROWS: Final = 1.5  # times as much as the store, for other load of the machine
 NOISE_S: Final = 0.5
 COMMANDS: Final = {
@@ -214,8 +217,11 @@ class Scene:
 
     def _midnight(self) -> Cost:
         """Begin a new day, at which all mints that are not followed are forgotten; blocks go on."""
-        for statement in NEW_DAY:
-            self._place.asked(statement)
+        day = self._place.asked(DAY)
+        self._place.asked(NO_ACTIVITY)
+        while self._place.asked(DAY) == day:  # a server may commit what an ended ingest has sent
+            self._place.asked(NEW_DAY.format(day=day))
+            time.sleep(SETTLED_S)
         left = LEFT.format(count=self._age.seen)
         slot = self._place.asked(NEWEST)
         begun_s = time.monotonic()

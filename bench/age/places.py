@@ -32,10 +32,9 @@ TRADED: Final = "SELECT state, last_swap, in_sol FROM state ORDER BY length(stat
 NEWEST: Final = "SELECT coalesce(max(slot), 0) FROM header WHERE is_dead = 0"
 TIME: Final = "SELECT coalesce(max(time), 0) FROM header WHERE is_dead = 0"
 # As if the newest block of the log had been one of the day before.
-NEW_DAY: Final = (
-    "UPDATE activity SET day = day - 2",
-    "UPDATE progress SET folded_day = folded_day - 1",
-)
+DAY: Final = "SELECT folded_day FROM progress"
+NO_ACTIVITY: Final = "UPDATE activity SET day = day - 2"
+NEW_DAY: Final = "UPDATE progress SET folded_day = {day} - 1"
 LEFT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NULL AND id <= {count}"
 
 
