@@ -179,6 +179,8 @@ def installation(kind: str) -> Iterator[Installation]:
         settings = _settings(folder, node.url, feed.url, api_port, tls_port, metrics)
         memory_share_min = max(0.0, (memory_free_share() or 0.0) - MEMORY_ROOM)
         settings["MINTSCOPE_WATCH__MEMORY_FREE_SHARE_MIN"] = f"{memory_share_min:.3f}"
+        if kind == "quiet":
+            settings["MINTSCOPE_CHAIN__BACKFILL_S"] = "0"  # the past of this chain has pauses
         if stream is not None:
             settings["MINTSCOPE_CHAIN__SOURCE"] = "geyser"
             settings["MINTSCOPE_GEYSER__URLS"] = f"http://127.0.0.1:{stream.port}"
