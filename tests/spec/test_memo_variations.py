@@ -3,7 +3,7 @@
 Transactions and terms are combined at random, over routes, resources, amounts, assets, keys and
 two processes; `make prove` tries 100,000.  An independent oracle counts: every payment that landed
 on chain was answered, each transaction and each quote bought at most one answer, and the answer is
-that of the quote which was shown.
+that of the quote in the memo, or of the one that was shown beside a client's own memo.
 """
 
 import os
@@ -60,7 +60,7 @@ class Signed:
 
     wire: bytes
     memo: str
-    amount: int
+    terms: Terms
 
 
 class Oracle:
@@ -83,12 +83,14 @@ class Oracle:
             assert self.bought.get(signed.wire) == asked, "given again to another request"
             return
         assert signed.wire not in self.bought, "one transaction bought two answers"
-        assert shown.quote not in self.quotes, "one quote bought two answers"
-        assert shown.route == asked, "a quote bought another resource"
-        assert signed.amount == shown.amount, "a quote bought at another price"
+        # A quote in the memo counts, not the one beside it, which may be for the same thing.
+        used = signed.terms if signed.memo == "quote" else shown
+        assert used.quote not in self.quotes, "one quote bought two answers"
+        assert used.route == shown.route == asked, "a quote bought another resource"
+        assert signed.terms.amount == used.amount == shown.amount, "bought at another price"
         self.bought[signed.wire] = asked
-        self.quotes.add(shown.quote)
-        self.atoms += signed.amount
+        self.quotes.add(used.quote)
+        self.atoms += used.amount
 
 
 async def pool_of(
@@ -111,7 +113,7 @@ async def pool_of(
             listed = listed[:3]
         elif memo == "two":
             listed = [*listed, listed[3]]
-        signed.append(Signed(recipe.build(listed), memo, each.amount))
+        signed.append(Signed(recipe.build(listed), memo, each))
     return terms, signed
 
 
