@@ -108,11 +108,11 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
-    series, lists, streams   who reads, keeps or tells of them; without one there are none
+    series, lists, streams   their readers, keepers or senders; without one there are none
     has_express  plain requests for a token's data are answered before the application is asked
     identity     who sells here, for those who read descriptions
-    other_paths  of what programs are served beside the API, told in its descriptions
-    coverage     what was read and missed lately
+    other_paths  of surfaces for programs beside the API, named in its descriptions
+    coverage     exchanges read and missed lately
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
     adverts, kept = Adverts(), KeptAnswers(clock)

@@ -1,4 +1,4 @@
-"""What must work for the service to be ready."""
+"""Checks that must pass for the service to be ready."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,8 +1,8 @@
 """GET /v1/token/{tokenAddress} for a credit, answered at once where everything is the plain case.
 
-What comes before the debit has no side effect but the limit's count, which comes last: so whatever
-is not plain goes to `V1.get_token` as if nothing had been, which alone knows the rules and says
-what is wrong.  Only the good end of its story is told here, by the same functions.
+The steps before the debit have no side effect but the limit's count, which comes last: so a
+request that is not plain goes to `V1.get_token` as if nothing had been, which alone knows the
+rules and the errors.  Only the success is answered here, by the same functions.
 
     account, root   remembered from an earlier request, with credits left when it last spent
     report          at hand and fresh enough
@@ -35,7 +35,7 @@ BEARER: Final = b"Bearer "
 HEAD: Final = (
     b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%betag: %b\r\ncontent-length: %d\r\n"
 )
-# What some route or the server itself reads, beside the credit token.
+# Headers that some route or the server itself reads, beside the credit token.
 UNUSUAL: Final = frozenset(
     (
         b"content-length",
@@ -149,11 +149,11 @@ class _Debit:
         self._is_told = False
 
     def done(self) -> bool:
-        """Say whether it was told, or its client has left: then its credit is given back."""
+        """Return whether it is over, or its client has left: then its credit is given back."""
         return self._is_told or self._request.is_gone()
 
     def set_result(self, outcome: Spent | Empty) -> None:
-        """Answer, or let the ordinary way tell that the account is empty."""
+        """Answer; if the account is empty, the ordinary way does."""
         if isinstance(outcome, Empty):
             self._fall_back()
             return

@@ -1,4 +1,4 @@
-"""What a route's failures look like: one envelope under /v1, two older shapes under /api."""
+"""Bodies of a route's failures: one envelope under /v1, two older shapes under /api."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, NamedTuple
@@ -73,7 +73,7 @@ STATUS: Final = {code: status for status, codes in CODES.items() for code in cod
 
 
 class Message(Wire):
-    """What is wrong with one field."""
+    """A problem of one field."""
 
     field: Annotated[str, about('The field of the body, or "general" for all of it.', "email")]
     message: Annotated[str, about("The problem.", "expected an e-mail address")]
@@ -115,7 +115,7 @@ class ErrorFormat(NamedTuple):
     hides_code: bool = False
 
     def write(self, error: ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
-        """Return the body that tells *error*."""
+        """Return the body of *error*."""
         return msgspec.json.encode(self.body(error, at, request_id))
 
 
@@ -147,7 +147,7 @@ MESSAGES_ONLY: Final = ErrorFormat(ExchangeFailure, _of_exchange, hides_code=Tru
 
 
 class ErrorWriter:
-    """Tells errors in the format of the path, whatever the method.
+    """Writes errors in the format of the path, for any method.
 
     format_at   returns the format of a path's failures
     """
@@ -157,7 +157,7 @@ class ErrorWriter:
         self._clock = clock
 
     async def __call__(self, request: Request, error: Exception) -> Response:
-        """Return the response that tells *error*; of a bug it tells nothing but the request id."""
+        """Return the response of *error*; of a bug it shows nothing but the request id."""
         if not isinstance(error, ServiceError):
             error = InternalError()
         error_format = self._format_at(request.path)

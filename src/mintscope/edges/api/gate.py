@@ -1,4 +1,4 @@
-"""Who calls, and whether they may."""
+"""Callers, and their permissions."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +45,7 @@ class KeyRing:
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """Who calls, as far as is known.
+    """The caller, as far as is known.
 
     bearer     None without an Authorization header, "" with an unusable one
     account    that of the credit token, if it exists; that of the user of the API key, if it was

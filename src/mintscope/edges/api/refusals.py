@@ -1,4 +1,4 @@
-"""What a client is told when a checkout ends without a receipt."""
+"""Answers to a client when a checkout ends without a receipt."""
 
 from typing import Final
 
@@ -110,7 +110,7 @@ OBSTACLE_RETRY_S: Final = {
 
 
 def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
-    """Return the error that tells *refused*; *unpaid* where nothing was presented."""
+    """Return the error of *refused*; *unpaid* if nothing was presented."""
     why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
     match refused.cause:
         case NothingPresented():
@@ -188,7 +188,7 @@ def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceEr
 
 
 def unpaid_text(order: Order) -> str:
-    """Return what is told of *order* where nothing was presented."""
+    """Return the offer of *order* if nothing was presented."""
     return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
 
 

@@ -44,7 +44,7 @@ class Wire(msgspec.Struct, rename="camel"):
 
 
 class Meta(Wire, omit_defaults=True):
-    """What is told beside every answer."""
+    """Metadata of every answer."""
 
     timestamp: Annotated[str, about("When this was answered, ISO 8601, UTC.", EXAMPLE_TIME)]
     request_id: Annotated[
@@ -65,7 +65,7 @@ class AcceptedAsset(Wire):
 
 
 class HowToPay(Wire):
-    """What a refusal for want of payment says beside its code: what it costs, where to go on."""
+    """Details of a refusal without payment: the price, and where to go on."""
 
     price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.0025")]
     accepts: Annotated[
@@ -99,7 +99,7 @@ class HowToPay(Wire):
 
 
 class ErrorBody(Wire):
-    """What went wrong."""
+    """An error."""
 
     code: Annotated[ErrorCode, about("Names the reason; programs decide by it.")]
     message: Annotated[str, about("The reason in a sentence, for people.", "Nothing was charged.")]
@@ -138,7 +138,7 @@ class Balance(Wire):
 
 
 class Currency(Wire):
-    """What bundles are paid in; prices are in its smallest unit."""
+    """The currency of bundles; prices are in its smallest unit."""
 
     asset: Annotated[str, about("The payment token's mint, base58.", USDC)]
     name: Annotated[str, about("Its name.", "USD Coin")]
@@ -210,7 +210,7 @@ class PurchaseQuery(Wire):
 
 
 class Purchase(Wire, kw_only=True):
-    """What was bought."""
+    """A purchase."""
 
     token: Annotated[
         str | msgspec.UnsetType,
@@ -233,7 +233,7 @@ class Purchase(Wire, kw_only=True):
 
 
 class HistoryLine(Wire):
-    """What moved a balance, other than a spend."""
+    """An entry of a balance, other than a spend."""
 
     kind: Annotated[str, about("The kind of entry: payment, grant, top_up, rotate, ...", "payment")]
     credits: Annotated[int, about("By how many credits; negative where they left.", 10)]
@@ -396,13 +396,13 @@ def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.Unset
 
 
 def error_body(error: ServiceError) -> ErrorBody:
-    """Return what is told of *error*, with what its `details` say where it has some."""
+    """Return the body of *error*, with its `details` if it has some."""
     details = error.details if isinstance(error.details, HowToPay) else msgspec.UNSET
     return ErrorBody(code=error.code, message=str(error), details=details)
 
 
 def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
-    """Return the envelope that tells *error*."""
+    """Return the envelope of *error*."""
     body = error_body(error)
     is_for_sale = isinstance(body.details, HowToPay) and bool(body.details.accepts)
     return Failure(

@@ -201,7 +201,7 @@ class ResourceServer:
         order = _for_holder(request, order)
         try:
             if not request.has_payment():
-                await wanted()  # a credit token that is not good is told first
+                await wanted()  # an invalid credit token is reported first
                 await self._refuse_unpaid(self._merchant, order)
             charge = await self._authorize_payment(request, order)
             settled = await charge.pay(wanted)
@@ -270,7 +270,7 @@ class ResourceServer:
         unpaid: str,
         more: Mapping[str, Any] = NO_MORE,
     ) -> ServiceError:
-        """Add the headers of *refused* to the response, and return the error that tells it.
+        """Add the headers of *refused* to the response, and return its error.
 
         more    extensions of the demand beside those of every one
         """
@@ -349,7 +349,7 @@ def _redelivery_key(request: Request, presented: Presented) -> str | None:
 def _for_holder(request: Request, order: Order) -> Order:
     """Return *order*, quoted to the holder of the Idempotency-Key if there is one.
 
-    Raises BadRequest for a key that is none, before anything is paid.
+    Raises BadRequest for an invalid key, before anything is paid.
     """
     key = idempotency_key(request)
     return order if key is None else replace(order, key=key)

@@ -1,1 +1,1 @@
-"""What every api process does with the swap log."""
+"""The work of every api process on the swap log."""

@@ -1,8 +1,8 @@
-"""Telling reports as they change: each update is made once, and told to all who listen.
+"""Sends reports as they change: each update is made once, and sent to all who listen.
 
-dirty     reports of mints that have traded since they were told, or whose slot was retracted, and
+dirty     reports of mints that have traded since they were sent, or whose slot was retracted, and
           those of closed candles as a minute ends
-flush     tells those of them that were not told within the last 250 ms, some fifty in a turn of the
+flush     sends those of them that were not sent within the last 250 ms, some fifty in a turn of the
           event loop
 deliveries   events on their way, some two hundred listeners in a turn of the event loop
 """
@@ -38,16 +38,16 @@ LOG = structlog.get_logger(__name__)
 
 
 Topic: TypeAlias = tuple[Mint, ReportKind]
-"""What is listened to: the reports of a mint, of one kind."""
+"""The subject of listeners: the reports of a mint, of one kind."""
 
 
 class _Audience:
-    """Who listens to the reports of a mint, and what they were told.
+    """The listeners of the reports of a mint, and their last report.
 
     told         the report that the next update starts from
-    apart        where those who joined since then were told something else
-    is_whole_due  a snapshot is told next, for an update would have nothing to start from
-    whole        the report that *snapshot* tells, made at the position *as_of*
+    apart        where those who joined since then were sent something else
+    is_whole_due  a snapshot is sent next, for an update would have nothing to start from
+    whole        the report in *snapshot*, made at the position *as_of*
     is_busy      an event is on its way, or the mint is being loaded
     """
 
@@ -68,7 +68,7 @@ class _Audience:
         self.is_busy = False
 
     def admit(self) -> bytes:
-        """Return the snapshot, for some who were not told *told*."""
+        """Return the snapshot, for some who do not have *told*."""
         assert self.whole is not None
         if self.told is None:
             self.told = self.whole
@@ -77,13 +77,13 @@ class _Audience:
         return self.snapshot
 
     def begin_again(self) -> None:
-        """Tell a snapshot next, a new one."""
+        """Send a snapshot next, a new one."""
         self.is_whole_due = True
         self.as_of = NOWHERE
 
 
 class _Delivery(msgspec.Struct, gc=False):
-    """An event and those who are still to be told."""
+    """An event and the listeners that still wait for it."""
 
     topic: Topic
     audience: _Audience
@@ -95,7 +95,7 @@ class _Delivery(msgspec.Struct, gc=False):
 class Broadcaster:
     """Implements `market.updates.broadcast.Broadcast`; lives in one event loop.
 
-    Told by its follower of every event that was applied.
+    Gets from its follower every event that was applied.
     """
 
     def __init__(self, follower: Follower, market: LiveMarket, clock: Clock) -> None:
@@ -123,7 +123,7 @@ class Broadcaster:
         await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
 
     def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Tell *listener* the snapshots of *mints*, and what changes from now on."""
+        """Send *listener* the snapshots of *mints*, and changes from now on."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -139,7 +139,7 @@ class Broadcaster:
             self.flush()
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Tell *listener* nothing more."""
+        """Send *listener* nothing more."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -156,7 +156,7 @@ class Broadcaster:
             del self._topics[mint]
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return the snapshot that a listener goes on from, to whom updates were not told."""
+        """Return the snapshot that a listener goes on from, to whom updates were not sent."""
         topic = (mint, kind)
         audience = self._audiences.get(topic)
         if audience is None or audience.is_busy or audience.is_whole_due:
@@ -205,7 +205,7 @@ class Broadcaster:
             self._begin_again(topic)
 
     def flush(self) -> None:
-        """Tell what has changed of each mint that was not told a moment ago."""
+        """Send the changes of each mint that was not sent a moment ago."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -236,7 +236,7 @@ class Broadcaster:
         self._dirty[topic] = None
 
     def _renew(self, topic: Topic, audience: _Audience) -> None:
-        """Tell *topic* as it is now."""
+        """Send *topic* as it is now."""
         mint, _ = topic
         if not self._follower.is_tracked(mint):
             self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))
@@ -288,7 +288,7 @@ class Broadcaster:
         return True
 
     async def _load(self, topic: Topic, audience: _Audience) -> None:
-        """Bring the mint of *topic* into memory, and tell its snapshot."""
+        """Bring the mint of *topic* into memory, and send its snapshot."""
         mint, kind = topic
         audience.begin_again()
         try:
@@ -317,7 +317,7 @@ class Broadcaster:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Tell the next ones."""
+        """Send the next ones."""
         left_count = TOLD_IN_A_TURN
         while self._deliveries and left_count:
             delivery = self._deliveries[0]

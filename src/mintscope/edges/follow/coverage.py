@@ -1,4 +1,4 @@
-"""What was read and what was missed, looked at once a minute: for reports, checks and pages."""
+"""Exchanges read and missed, looked at once a minute: for reports, checks and pages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ Wait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class CoverageFollower:
-    """What this process last saw; `run` keeps it current.
+    """The last coverage of this process; `run` keeps it current.
 
     cover      is called with what reports say of it
     share_min  less than this part of the calls, or of the volume, fails the check

@@ -44,12 +44,12 @@ Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def look_again_soon() -> None:
-    """Wait as long as a follower does that is told nothing."""
+    """Wait as long as a follower does without a notice."""
     await asyncio.sleep(0.05)
 
 
 class Observer(Protocol):
-    """Is told what the follower applies; it must not fail."""
+    """Gets the events that the follower applies; it must not fail."""
 
     def note(self, event: Event) -> None:
         """Note an event that was just applied."""
@@ -58,7 +58,7 @@ class Observer(Protocol):
         """Note that the market began again from the tip of the log."""
 
     def flush(self) -> None:
-        """Note that all events were told that there are now."""
+        """Note that all events so far were sent."""
 
 
 class Follower:
@@ -95,7 +95,7 @@ class Follower:
         self._tip: LogTip | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Tell *observer*, the only one, what is applied from now on."""
+        """Send *observer*, the only one, the events applied from now on."""
         self._observer = observer
 
     async def run(self) -> None:
@@ -147,7 +147,7 @@ class Follower:
         raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the report of *mint* if it is in memory and can be told."""
+        """Return the report of *mint* if it is in memory and can be sent."""
         if not self._started or mint not in self._market.tracked or mint not in self._market:
             return None
         try:
@@ -257,7 +257,7 @@ class Follower:
         return time is not None and self._clock.now() - time * SECOND_MS <= LIVE_MS_MAX
 
     async def _restart(self) -> None:
-        # What happened between the two reads is applied again, which is harmless.
+        # Events between the two reads are applied again, which is harmless.
         tip = await self._answer(self._reader.tip())
         _, tracked = await self._answer(self._reader.tracked())
         self._meter = PaceMeter(await self._answer(self._reader.seconds(WINDOW_S)))

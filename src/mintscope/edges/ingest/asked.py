@@ -1,6 +1,6 @@
 """Estimates and reads the pasts that administrators ask for, one at a time, beside the pipeline.
 
-What was done is in the store after each step.  After a kill the next ingest goes on from there.
+The progress is in the store after each step.  After a kill the next ingest goes on from there.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class PastSource(Protocol):
 
 @dataclass(eq=False)
 class _Doing:
-    """What is told of an ask while something is done for it."""
+    """The state of an ask while work is done for it."""
 
     ask: HistoryAsk
     listed: int = 0
@@ -135,7 +135,7 @@ class AskedPasts:
                 await self.pause(LOOK_S)
 
     async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
-        """Do *work* until it is done or cancelled, and tell how far it is; end what fails."""
+        """Do *work* until it is done or cancelled, and report its progress; end it if it fails."""
         task, ask = asyncio.create_task(work), doing.ask
         try:
             while not task.done():

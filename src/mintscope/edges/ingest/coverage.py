@@ -13,7 +13,7 @@ from mintscope.core.market.log import SlotHeader
 from mintscope.core.market.swap import RecognisedBy, Swap
 
 LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
-# More than one call can move: a mistake, or tokens that are none.
+# More than one call can move: a mistake, or invalid tokens.
 CALL_VOLUME_MAX: Final = 10**15
 # Labels of metrics: of programs that are not in the table anyone can make any number.
 MISSED: Final = "missed"
@@ -48,7 +48,7 @@ def slot_coverage(
 
 
 class _Values:
-    """What amounts are worth in micro-USD; None for what is neither SOL nor a dollar."""
+    """The values of amounts in micro-USD; None if neither SOL nor a dollar."""
 
     def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
         self._sol_usd = sol_usd

@@ -44,7 +44,7 @@ class Worker(Protocol):
 
 
 class WorkerState(Enum):
-    """What the worker is doing."""
+    """The task of the worker."""
 
     RESTS = auto()
     STARTS = auto()
@@ -124,7 +124,7 @@ class DecodeAhead:
             self._go_on(self._patience_s)
             return
         other = self._take()
-        with suppress(Exception):  # met again, and told, when it is asked for
+        with suppress(Exception):  # met again, and reported, when it is asked for
             self._done[id(other)] = other, self._decode(other.transactions)
         self._go_on()
 

@@ -135,7 +135,7 @@ class FinalFold:
         return True
 
     async def _step(self) -> None:
-        batch, self._under_way = self._under_way, None  # one that fails is begun anew
+        batch, self._under_way = self._under_way, None  # one that fails is begun again
         if batch is not None and await batch.step():
             self._under_way = batch
 

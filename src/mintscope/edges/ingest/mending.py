@@ -1,6 +1,6 @@
 """Mends gaps beside the pipeline: the past of each token that traded in one is read again.
 
-An attempt asks the node for the blocks of the oldest gap that is due.  What was read is in the
+An attempt asks the node for the blocks of the oldest gap that is due.  The progress is in the
 store after each step.  After a kill the next ingest goes on from there.
 """
 
@@ -43,7 +43,7 @@ TOO_NEW: Final = "waits until prices rest on no swap of the gap, and all of that
 ANOTHER: Final = "waits: another past is read"
 NOT_JOINED: Final = "waits: a past is read, and ingest has not joined it yet"
 SPENT: Final = "waits for tomorrow: the requests of chain.gap_calls_per_day are used up"
-GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # an attempt that was told of
+GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # an attempt that was reported
 TOO_MUCH: Final = "its blocks take over half of the requests of chain.gap_calls_per_day, {}"
 BUG: Final = "an error of the service; the log of ingest has its trace"
 
@@ -92,7 +92,7 @@ class _Moment(NamedTuple):
 async def settled(reader: MarketReader, slot: Slot) -> Slot | None:
     """Return the first slot whose rate of SOL rests on no swap of *slot* any more.
 
-    None while the log holds too few blocks to tell the pace of the chain.
+    None while the log holds too few blocks to measure the pace of the chain.
     """
     pace = await _pace(reader)
     return None if pace is None else _settled(slot, pace)

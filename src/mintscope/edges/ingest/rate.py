@@ -17,7 +17,7 @@ class RateWatch:
         self._longest_s: int | None = None  # while it is late
 
     def note(self, header: SlotHeader) -> None:
-        """Note the slot of *header*, and tell if the rate has gone or come back."""
+        """Note the slot of *header*, and log if the rate has gone or come back."""
         self._age.note(header.time, header.sol_usd_time)
         SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:

@@ -1,4 +1,4 @@
-"""What a source yields while blocks are decoded: bounded in number and in bytes."""
+"""Blocks of a source that wait while others are decoded: bounded in number and in bytes."""
 
 import asyncio
 from collections import deque
@@ -87,7 +87,7 @@ async def read_ahead(
 ) -> AsyncIterator[ReadAhead]:
     """Let the source work while blocks are decoded; no task is left behind.
 
-    offer   told of each block that others wait before
+    offer   called with each block that others wait before
     """
     ahead = ReadAhead(updates, bytes_max, offer)
     reading = asyncio.create_task(ahead.pump(), name="read-ahead")

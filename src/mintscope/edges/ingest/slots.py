@@ -1,4 +1,4 @@
-"""What a source says, as changes of the log."""
+"""Events of a source, as changes of the log."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Transport(Protocol):
-    """What e-mails are handed to."""
+    """The transport of e-mails."""
 
     async def send(self, email: Email) -> None:
         """Send it.  Raises EmailRefused, or Unsent for what may succeed later."""

@@ -46,7 +46,7 @@ class EmailRefused(Unsent):
 class MailServer:
     """The mail server that e-mails are handed to.
 
-    security    starttls: the connection must be protected before anything is told; tls: from its
+    security    starttls: the connection must be protected before anything is sent; tls: from its
                 first byte; none
     username    empty: do not sign in
     sender      the address e-mails come from

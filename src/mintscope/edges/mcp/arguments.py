@@ -1,4 +1,4 @@
-"""What a tool is called with: some of it is for the request to the API, some for this side."""
+"""Arguments of a tool: some are for the request to the API, some for this side."""
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation

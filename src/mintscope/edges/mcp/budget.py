@@ -51,7 +51,7 @@ class OverBudget(Exception):
 
 
 class StatedBudget(msgspec.Struct, frozen=True):
-    """What many calls together may take in any 24 hours; None for any amount."""
+    """The budget of many calls together in any 24 hours; None for any amount."""
 
     credits: int | None = None
     usd: Decimal | None = None
@@ -91,14 +91,14 @@ def _is_sound(budget: StatedBudget) -> bool:
 
 
 class CallPrice(msgspec.Struct, frozen=True):
-    """What a call takes if it succeeds: credits, or a payment of *shares* of REQUEST_USD each."""
+    """The cost of a call if it succeeds: credits, or a payment of *shares* of REQUEST_USD each."""
 
     credits: int = 0
     shares: int = 0
 
     @property
     def usd(self) -> Decimal:
-        """What is paid."""
+        """The amount paid."""
         return self.shares * REQUEST_USD
 
 
@@ -169,7 +169,7 @@ class StatedBudgets:
 
 
 class Reservation:
-    """What one call may take, counted already."""
+    """The share of one call, counted already."""
 
     def __init__(
         self, budgets: StatedBudgets, key: str, payment: str, parts: list[tuple[Limiter, int]]

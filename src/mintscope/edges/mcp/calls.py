@@ -1,4 +1,4 @@
-"""A call of a tool: arguments, budget, the request to the API, and what is told of its answer."""
+"""A call of a tool: arguments, budget, the request to the API, and the result."""
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Collection, Mapping

@@ -10,12 +10,12 @@ from starlette.types import ASGIApp, Message, Scope
 from mintscope.edges.server.request import ClientDisconnected
 from mintscope.edges.server.response import Header
 
-# What the API may know of the MCP request: who sends it, by which proxies, with which credential.
+# The API gets this of the MCP request: who sends it, by which proxies, with which credential.
 PASSED_ON: Final = {b"authorization", b"x-forwarded-for"}
 
 
 class ApiAnswer(msgspec.Struct, frozen=True):
-    """What the API answers.
+    """The answer of the API.
 
     headers   by their names in lower case
     """
@@ -76,5 +76,5 @@ def _scope(method: str, target: str, client: Scope, headers: tuple[Header, ...])
 
 
 async def _nothing() -> Message:
-    """Tell that the request has no body."""
+    """Report that the request has no body."""
     return {"type": "http.request", "body": b"", "more_body": False}

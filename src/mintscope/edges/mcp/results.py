@@ -38,7 +38,7 @@ POINTLESS: Final = " Paying would be pointless now: the token is {status}."
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """What a call ends with.
+    """The end of a call.
 
     structured   conforms to the tool's output schema, errors too; None for a page of rows
     text         the same, for clients that read text alone

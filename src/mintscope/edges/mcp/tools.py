@@ -14,7 +14,7 @@ OLDER: Final = "Newest page first; data.nextCursor as cursor gives the page befo
 
 
 class ToolCost(Enum):
-    """What a successful call of a tool takes."""
+    """The cost of a successful call of a tool."""
 
     NOTHING = "nothing"
     CREDIT = "one credit, or a payment of the price of one"

@@ -1,1 +1,1 @@
-"""What HTTP needs on any route."""
+"""HTTP for all routes."""

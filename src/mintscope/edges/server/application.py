@@ -40,7 +40,7 @@ class HttpApplication:
     """Gives a request an id, finds its route, and sends a response in every case.
 
     limit         counts by address what no route counts itself, unknown paths included
-    write_error   returns the response that tells an error; its status is 500 for a bug
+    write_error   returns the response of an error; its status is 500 for a bug
     cors          which paths pages of other origins may read; None for none
     express       what a server may ask before it asks this application; None for nothing
     websocket_paths  of the routes that a client may also open as a WebSocket
@@ -93,7 +93,7 @@ class HttpApplication:
             route = await self._find(request)
             response = await route.endpoint(request)
             if route.is_charged:
-                # What is paid for is of this moment, and a packet or two: its time matters more.
+                # A paid answer is of this moment, and a packet or two: its time matters more.
                 request.tell_connection(HAS_PAID)
                 return response
             return finish(request, response)
@@ -159,7 +159,7 @@ def _expect_plain_slashes(scope: Scope) -> None:
 
 
 async def _push(send: Send, start: Message, response: PushedResponse) -> None:
-    """Send the head, and let others write the body; they are told in every case."""
+    """Send the head, and let others write the body; they hear of the end in every case."""
     outlets: list[Outlet] = [NO_OUTLET]
     try:
         await send(start)

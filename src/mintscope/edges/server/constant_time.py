@@ -1,9 +1,9 @@
 """Responses whose time says nothing of what was found out on the way.
 
 A response leaves at a moment set before anything was looked up, which is drawn from a millisecond.
-A thread sleeps until then: timers of the event loop count whole milliseconds, and told two kinds of
-work apart that differ by 15 us (Kolmogorov and Smirnov, 1,500 responses each: p = 1e-36; 0.69 with
-a thread).
+A thread sleeps until then: timers of the event loop count whole milliseconds, and two kinds of work
+that differ by 15 us could be distinguished (Kolmogorov and Smirnov, 1,500 responses each: p =
+1e-36; 0.69 with a thread).
 """
 
 import asyncio

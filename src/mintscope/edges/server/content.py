@@ -1,4 +1,4 @@
-"""What is sent of a content: nothing that the client has, and compressed where it accepts that.
+"""Content as it is sent: nothing that the client has, and compressed if it accepts that.
 
 Source    RFC 9110, sections 8.8.3, 12.5.3, 13.1.2 and 15.4.5
 """
@@ -73,7 +73,7 @@ def negotiate(request: Request, response: Response) -> None:
     """Compress the body of *response* if *request* accepts that.
 
     Nothing is compressed for a session: beside what an address makes the page repeat, the length
-    would tell the secrets of the page bit by bit (BREACH).  What was compressed before has none.
+    would reveal the secrets of the page bit by bit (BREACH).  Content compressed before has none.
     """
     if not _accepts_gzip(request.value(b"accept-encoding")):
         return

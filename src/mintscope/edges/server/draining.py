@@ -9,10 +9,10 @@ STOPS: Final = "this process is about to stop"
 
 
 class Draining:
-    """Whether this process has been told to stop, and still serves.
+    """Whether this process has been asked to stop, and still serves.
 
     lasts_s   how long it says that it is not ready before it stops listening; 0: not at all
-    at_begin  called when it is told to stop
+    at_begin  called when it is asked to stop
     at_end    called when it stops listening, to end responses that have no end of their own
     """
 

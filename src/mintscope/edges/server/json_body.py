@@ -125,7 +125,7 @@ def _of_range(match: Match[str]) -> str:
     return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {bound}"
 
 
-# What msgspec says of a value, and what is said here; what was there follows if it is not in it.
+# The message of msgspec for a value, and ours; the value follows if it is not in it.
 PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
     r"Expected `(?P<kind>[^`]+)`, got `(?P<got>[^`]+)`": lambda match: (
         f"expected {_kind(match['kind'])}"

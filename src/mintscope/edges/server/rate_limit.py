@@ -1,4 +1,4 @@
-"""Rate limits of routes, and the headers that tell where they stand."""
+"""Rate limits of routes, and the headers of their state."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +23,7 @@ LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # what their names begin
 
 
 class RateLimit:
-    """Counts calls against one limit, and tells every reply where that stands.
+    """Counts calls against one limit, and adds its state to every reply.
 
     Source  draft-ietf-httpapi-ratelimit-headers-10; the X- headers are the older
             ones that clients still read, X-RateLimit-Reset in seconds from now
@@ -35,7 +35,7 @@ class RateLimit:
     async def pass_through(self, request: Request, key: LimitKey) -> None:
         """Count *request* against the limit of *key*, or raise RateLimited."""
         verdict = await self._limiter.take(key)
-        if request.response_headers:  # of two limits the reply tells the later, narrower one
+        if request.response_headers:  # of two limits the reply has the later, narrower one
             request.response_headers = [
                 each for each in request.response_headers if not each[0].startswith(LIMIT_HEADERS)
             ]
@@ -107,7 +107,7 @@ class AddressLimits:
 
 
 def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:
-    """Return the headers that tell *verdict*."""
+    """Return the headers of *verdict*."""
     match verdict:
         case Admitted(remaining, reset_s):
             pass

@@ -89,7 +89,7 @@ class Request:
 
     @property
     def query(self) -> bytes:
-        """What stands after the question mark, as it was sent."""
+        """The query, as it was sent."""
         return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
@@ -143,7 +143,7 @@ class Request:
         return body
 
     def tell_connection(self, event: str) -> None:
-        """Tell the connection that its client HAS_PAID, or asks too often and must SLOW_DOWN."""
+        """Notify the connection that its client HAS_PAID, or asks too often and must SLOW_DOWN."""
         extensions = self.scope.get("extensions")
         if extensions and event in extensions:
             extensions[event]()

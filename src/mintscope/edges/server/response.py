@@ -1,4 +1,4 @@
-"""What a route answers: a body in one piece, a stream of chunks, or what is pushed into it."""
+"""Responses of a route: a body in one piece, a stream of chunks, or pushed data."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final

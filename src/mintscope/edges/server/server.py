@@ -22,7 +22,7 @@ from mintscope.edges.server.protocol.connections import Connections, RefusalWrit
 from mintscope.edges.server.protocol.express import Express
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-GRACE_S: Final = 10  # for responses under way when the server is told to stop
+GRACE_S: Final = 10  # for responses under way when the server is asked to stop
 TURN_S: Final = 0.1  # uvicorn counts ten to a second
 TURNS_OF_A_DAY: Final = 864_000
 
@@ -61,7 +61,7 @@ class Server(uvicorn.Server):
 
     @override
     async def main_loop(self) -> None:
-        """Do what is done ten times a second, until it is told to stop; then at once."""
+        """Do the work of ten times a second, until it is asked to stop; then at once."""
         turn_count = 0
         while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
             turn_count += 1
@@ -113,7 +113,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     write_refusal   returns what is sent where no route has seen the request
     express         answers plain requests before *app* is asked
     websocket_paths where a connection may become a WebSocket
-    draining        begins when it is told to stop; None: it stops at once
+    draining        begins when it is asked to stop; None: it stops at once
     """
     connections = Connections(
         clock=clock,

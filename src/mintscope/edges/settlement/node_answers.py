@@ -1,4 +1,4 @@
-"""What a node answers to the questions that payments ask, as far as payments care."""
+"""Answers of a node to the requests of payments, as far as payments care."""
 
 from typing import Annotated, Any, Final
 
@@ -49,7 +49,7 @@ class _AnswerContext(msgspec.Struct, frozen=True):
 
 
 class Statuses(msgspec.Struct, frozen=True):
-    """What a node that had come to the slot of *context* knew of some signatures."""
+    """Statuses of some signatures at a node that had come to the slot of *context*."""
 
     context: _AnswerContext
     value: list[Status | None]
@@ -60,7 +60,7 @@ class _TokenAmount(msgspec.Struct, frozen=True):
 
 
 class AccountTokenBalance(msgspec.Struct, frozen=True, rename="camel"):
-    """What a token account held before or after a transaction."""
+    """The balance of a token account before or after a transaction."""
 
     account_index: int
     mint: str
@@ -102,7 +102,7 @@ class RecordedTransaction(msgspec.Struct, frozen=True):
 
 class _Simulated(msgspec.Struct, frozen=True):
     class Value(msgspec.Struct, frozen=True):
-        """What the node says of the transaction."""
+        """The node's status of the transaction."""
 
         class Account(msgspec.Struct, frozen=True):
             """An account as the transaction would leave it."""
@@ -177,7 +177,7 @@ BALANCE: Final = msgspec.json.Decoder(_Balance)
 def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
     """Return by how much the balance of *treasury* grew, in atoms of *asset*.
 
-    Raises    ValueError for amounts that are none
+    Raises    ValueError for invalid amounts
     """
     loaded = found.meta.loaded_addresses
     keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]

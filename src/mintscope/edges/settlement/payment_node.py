@@ -39,7 +39,7 @@ SAMPLES_MAX: Final = 5  # of a minute each
 STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
 PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
 READS_AT_ONCE: Final = 12
-# What a simulation says that is no fault of the payer's: our fee payer is short, the node not up.
+# Errors of a simulation that are no fault of the payer's: our fee payer is short, the node not up.
 NOT_THE_PAYERS: Final = frozenset(
     {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
 )
@@ -59,7 +59,7 @@ _TROUBLES: Final[dict[int, type[ChainUnavailable]]] = {
 
 
 class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node makes of a transaction.
+    """The result of a transaction at a node.
 
     slot      of the block that it was tried on
     result    atoms left in the payer's account, or the chain's word for why it would fail

@@ -1,4 +1,4 @@
-"""What the payment token is worth, from its own market or from a configured feed."""
+"""The price of the payment token, from its own market or from a configured feed."""
 
 import asyncio
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What the pools of a token hold now, read from their vaults."""
+"""Reserves of the pools of a token now, read from their vaults."""
 
 import asyncio
 from collections.abc import Sequence

@@ -48,12 +48,12 @@ FRESH_SLOTS: Final = 50
 POLLS_IN_FLIGHT_MAX: Final = 4
 TIP_SLOTS: Final = 5  # how old the tip may be that many payments share
 AHEAD_SLOTS: Final = 2  # what a payer's node is commonly ahead of ours
-MARK_SLOTS: Final = 100  # that a node must have come to tell its pace; a few tell it roughly
+MARK_SLOTS: Final = 100  # that a node must have come to measure its pace; a few measure it roughly
 MARK_SLOTS_MIN: Final = 10
 MARKS_MAX: Final = 16
 SLOT_S_UNKNOWN: Final = 0.1  # for the first seconds, on a node that gives no samples
 TRIES: Final = 8  # a slot apart, of a payment whose blockhash the node does not know
-# What a node says of the third instruction, which is the transfer.
+# The node's error of the third instruction, which is the transfer.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"

@@ -80,7 +80,7 @@ class RpcTreasury:
     def _received(self, found: ConfirmedTransaction) -> int:
         """Return the atoms that arrived; a payment of ours carries one token alone.
 
-        Raises    ValueError for amounts that are none, and for several tokens
+        Raises    ValueError for invalid amounts, and for several tokens
         """
         amounts = [
             received(found, asset=each.asset, treasury=str(each.treasury)) for each in self._terms

@@ -1,9 +1,9 @@
 """Sending webhooks: takes them out of the queue and notes what became of them.
 
-What is sent for a signal at once is a turn: one that is slow keeps its places, and delays only
-those of its own signal.  What became of turns is noted together, at each look.
-At least once: if a process is killed after it sent one and before it noted that, it is sent again,
-under the same `webhook-id`.
+The webhooks sent for a signal at once are a turn: one that is slow keeps its places, and delays
+only those of its own signal.  Outcomes of turns are noted together, at each look. At least once: if
+a process is killed after it sent one and before it noted that, it is sent again, under the same
+`webhook-id`.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class WebhookSender:
     async def take(self) -> int:
         """Note what has ended, and begin to send what is due and has a place; return how many.
 
-        What this process is still sending, though its lease is over, is not sent beside that.
+        A webhook that this process is still sending, though its lease is over, is not sent twice.
         Raises ServiceUnavailable.
         """
         await self._collect()

@@ -60,7 +60,7 @@ STANDINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRoutes:
-    """What agents request.
+    """Requests of agents.
 
     everything   limits all of it by address
     signups      limits by address what makes an application, or finds one there
@@ -105,7 +105,7 @@ class AccountRoutes:
         return _response(request, 200, Confirmed(message=CONFIRMED))
 
     async def get_application_status(self, request: Request) -> Response:
-        """Tell how far an application is, without spending an attempt at the exchange."""
+        """Return the state of an application, without spending an attempt at the exchange."""
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         state = await evenly(self.signup.state(email, secret))
@@ -115,7 +115,7 @@ class AccountRoutes:
         """Endpoint 6: hand out the API key for the secret of an approved application, once.
 
         The secret is checked first, always in the same way; then the limit counts; then the
-        outcome is told: neither the time nor a refusal tells a stranger who has applied.
+        outcome is returned: neither the time nor a refusal shows a stranger who has applied.
         """
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)
@@ -145,7 +145,7 @@ class AccountRoutes:
         return await self.exchange.exchange(application, secret, redelivery_key=key)
 
     async def get_me(self, request: Request) -> Response:
-        """Endpoint 7: tell whose the API key is, and what it allows."""
+        """Endpoint 7: return the owner and the scopes of the API key."""
         holder = await self.gate.admit(request)
         line = holder.key
         asked = await self.own_keys.asked(holder)

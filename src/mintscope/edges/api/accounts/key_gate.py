@@ -1,4 +1,4 @@
-"""Who calls with an API key, and whether it allows what they ask for."""
+"""Callers with an API key, and the check of its scopes."""
 
 from typing import Final
 

@@ -40,7 +40,7 @@ KEY: Final = Limit(name="key", count=60, window_s=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountParts:
-    """Who keeps the accounts, and what may be asked of them how often."""
+    """The keeper of the accounts, and the limits of requests to it."""
 
     signup: Signups
     exchange: Exchanges

@@ -1,4 +1,4 @@
-"""What programs are told of the account endpoints."""
+"""Descriptions of the account endpoints for programs."""
 
 from typing import Final
 

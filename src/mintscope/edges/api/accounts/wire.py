@@ -147,7 +147,7 @@ class Exchanged(Wire, kw_only=True):
 
 
 class Me(Wire, kw_only=True):
-    """Whose an API key is, and what it allows."""
+    """The owner of an API key, and its scopes."""
 
     user_id: UserNumber
     username: UserName

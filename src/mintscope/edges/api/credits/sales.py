@@ -42,7 +42,7 @@ QUERY_FIELDS_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditRoutes:
-    """What a client may buy, buy it, and see where it went.
+    """Bundles, their purchase, and the history of credits.
 
     merchant    None where nothing is for sale
     """
@@ -112,7 +112,7 @@ class CreditRoutes:
         return Purchase(token=settled.token, credits=purchase.credits, price_paid=paid)
 
     async def get_credit_history(self, request: Request) -> Response:
-        """Tell what moved the balance of a credit token or a user, newest first."""
+        """Return the entries of a balance, of a credit token or a user, newest first."""
         account = self.gate.payer(await self.gate.admit(request)).account
         nothing = Statement(balance=0, spent=0, entries=[])
         statement = nothing if account is None else await self.ledger.statement(account)

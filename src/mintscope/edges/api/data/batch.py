@@ -74,7 +74,7 @@ class BatchRoute:
     v1: V1
 
     def operation(self) -> Operation:
-        """Return the route, and what is told of it."""
+        """Return the route and its description."""
         return Operation(
             "POST",
             PATH,

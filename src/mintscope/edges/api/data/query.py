@@ -49,7 +49,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 
 
 class QueryField(NamedTuple):
-    """What a field may say: any of *values*, where they are few; a list has several.
+    """The values of a field: any of *values*, where they are few; a list has several.
 
     range   of an integer, in words; None where it is none
     """

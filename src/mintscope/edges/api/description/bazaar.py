@@ -1,4 +1,4 @@
-"""What a 402 says of what is sold, beside its price: `resource` and `extensions.bazaar` of x402.
+"""The description of the product in a 402: `resource` and `extensions.bazaar` of x402.
 
 The header has how to ask, in few words, for proxies: nginx takes 4 KiB for all headers of an
 answer, and as clients send it back with their payment, 8 KiB for those of a request.  The body and

@@ -1,4 +1,4 @@
-"""Who sells here, as programs and directories are told."""
+"""The seller, as programs and directories see it."""
 
 from dataclasses import dataclass
 from typing import Final

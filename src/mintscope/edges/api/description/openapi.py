@@ -104,7 +104,7 @@ def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, A
     )
     types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
     queries = [each.query for each in operations if each.query is not None]
-    # What is written out where it is used.
+    # Schemas written out where they are used.
     inline = {each.__name__ for each in queries}
     inline |= {each.data.__name__ for each in operations if each.media_type == EVENTS_TYPE}
     schemas, components = schemas_of((*types, *queries))
@@ -175,7 +175,7 @@ def _describe(
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that it may be called with; none at all beside a payment.
 
-    Where a payment will do, API keys are told at the credit token alone: a directory takes a route
+    Where a payment will do, API keys are named at the credit token alone: a directory takes a route
     that names them for one that is closed to strangers.
     """
     needs = [
@@ -183,7 +183,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
         for proof in operation.proofs
         if not operation.is_payable or API_KEY not in proof
     ]
-    # Without any it is told the price, as from a route that takes payments.
+    # Without any it gets the price, as from a route that takes payments.
     is_priced = ErrorCode.PAYMENT_REQUIRED in operation.refusals
     return [*needs, {}] if is_priced and {} not in needs else needs
 

@@ -1,4 +1,4 @@
-"""The operations of the API: routes, and what programs are told of them."""
+"""The operations of the API: routes, and their descriptions for programs."""
 
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
@@ -44,7 +44,7 @@ X402: Final = "x402"  # the proof that is a payment
 
 
 class PriceRange(NamedTuple):
-    """What one call of an operation may cost, in USD."""
+    """The most that one call of an operation costs, in USD."""
 
     least: Decimal
     most: Decimal
@@ -93,7 +93,7 @@ READ_BY_POST: Final = frozenset({"/v1/tokens/batch", "/v1/screen"})
 
 @dataclass(frozen=True, slots=True)
 class Operation(Route):
-    """A route of the API, and what programs are told of it.
+    """A route of the API, and its description for programs.
 
     data           the type of the envelope's data, or of a body without envelope
     summary        what it is for, in a few words
@@ -150,7 +150,7 @@ class Operation(Route):
 
     @property
     def cost(self) -> str:
-        """What a call of it costs, in words."""
+        """The cost of a call, in words."""
         if not self.is_charged:
             return "free"
         least, most = (f"{each.normalize():f}" for each in self.price)

@@ -1,4 +1,4 @@
-"""What a client does about each refusal: docs/api.md says the same."""
+"""Remedies for each refusal: docs/api.md says the same."""
 
 from collections.abc import Mapping
 from typing import Final

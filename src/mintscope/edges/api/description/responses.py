@@ -1,4 +1,4 @@
-"""What an operation answers: its success, and each refusal, with headers and examples."""
+"""Answers of an operation: its success, and each refusal, with headers and examples."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final

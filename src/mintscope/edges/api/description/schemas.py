@@ -22,7 +22,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str,
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     for component in components.values():
         for field in component.get("properties", {}).values():
-            if field.keys() == {"enum"}:  # what tells one struct of several from the others
+            if field.keys() == {"enum"}:  # the field that separates structs
                 field |= {"type": "string", "description": component["description"]}
         _say_rivals(component)
     return schemas, components

@@ -1,4 +1,4 @@
-"""What programs are told of the operations in `api.app`: units, cost, what to do in need."""
+"""Descriptions of the operations in `api.app` for programs: units, cost, remedies."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -98,7 +98,7 @@ def _link(origin: str, path: str, media_type: str) -> dict[str, str]:
 
 
 def write_security(identity: Identity, now: UnixMs) -> bytes:
-    """Return whom to tell of a vulnerability, good for some months from the day of *now*.
+    """Return the contact for vulnerabilities, good for some months from the day of *now*.
 
     Source    RFC 9116
     """

@@ -40,7 +40,7 @@ class GroupRoutes:
     clock: Clock
 
     async def list_groups(self, request: Request) -> Response:
-        """Tell the watchlists."""
+        """Return the watchlists."""
         holder = await self.gate.authorize(request, Scope.GROUPS_READ)
         return self._groups(request, await self.watchlists.of_user(holder.key.user_id))
 
@@ -58,7 +58,7 @@ class GroupRoutes:
         return self._group(request, made, status=201)
 
     async def get_group(self, request: Request) -> Response:
-        """Tell one watchlist and its mints."""
+        """Return one watchlist and its mints."""
         holder = await self.gate.authorize(request, Scope.GROUPS_READ)
         return self._group(
             request, await self.watchlists.find(holder.key.user_id, _watchlist_id(request))

@@ -1,4 +1,4 @@
-"""What programs are told of the operations under /v1/groups."""
+"""Descriptions of the operations under /v1/groups for programs."""
 
 from typing import Final
 

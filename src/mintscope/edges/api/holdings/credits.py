@@ -58,7 +58,7 @@ KEY_USED: Final = "The Idempotency-Key was sent with another request before; not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountCreditRoutes:
-    """What the user of an API key holds, and where it goes."""
+    """Holdings of the user of an API key, and their moves."""
 
     gate: KeyGate
     ledger: CreditLedger
@@ -68,7 +68,7 @@ class AccountCreditRoutes:
     clock: Clock
 
     async def get_account(self, request: Request) -> Response:
-        """Tell the credits of the user, and what each key has spent of them this month."""
+        """Return the credits of the user, and the spends of each key this month."""
         holder = await self.gate.authorize(request, Scope.TRADE_READ)
         holdings = await self.credits.holdings(holder.key.user_id)
         return success(request, _holdings(holder, holdings), at=self.clock.now())

@@ -1,4 +1,4 @@
-"""What programs are told of the operations under /v1/account."""
+"""Descriptions of the operations under /v1/account for programs."""
 
 from typing import Final
 

@@ -70,7 +70,7 @@ class WalletRoutes:
     clock: Clock
 
     async def list_wallets(self, request: Request) -> Response:
-        """Tell the linked wallets."""
+        """Return the linked wallets."""
         holder = await self.gate.authorize(request, Scope.WALLETS_READ)
         return self._linked(request, await self.wallets.of_user(holder.key.user_id))
 
@@ -117,7 +117,7 @@ class WalletRoutes:
         return self._linked(request, left)
 
     async def list_payments(self, request: Request) -> Response:
-        """Tell the payments of the linked wallets, newest first."""
+        """Return the payments of the linked wallets, newest first."""
         holder = await self.gate.authorize(request, Scope.WALLETS_READ)
         query = read_query(request, PaymentsQuery)
         before = None

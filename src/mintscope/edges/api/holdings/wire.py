@@ -62,7 +62,7 @@ class KeyUse(Wire):
 
 
 class AccountHoldings(Wire):
-    """The credits of an account, and when the caps of its keys begin anew."""
+    """The credits of an account, and when the caps of its keys begin again."""
 
     user_id: Annotated[int, about("The number of the account.", 7)]
     username: Annotated[str, about("The name of the account.", "agent-7f3a")]
@@ -72,7 +72,7 @@ class AccountHoldings(Wire):
 
 
 class NewCap(Wire, forbid_unknown_fields=True):
-    """What a key may spend."""
+    """The cap of a key."""
 
     month_credits_max: Cap
 
@@ -85,14 +85,14 @@ class CappedKey(Wire):
 
 
 class DepositOrder(Wire, forbid_unknown_fields=True, kw_only=True):
-    """What is moved into the account, and whence."""
+    """A move of credits into the account."""
 
     credit_token: CreditTokenText
     credits: Amount | msgspec.UnsetType = msgspec.UNSET
 
 
 class DepositReceipt(Wire):
-    """What was moved, and what account and credit token hold since."""
+    """A move of credits, and the balances after it."""
 
     credits: Moved
     balance: Balance
@@ -100,7 +100,7 @@ class DepositReceipt(Wire):
 
 
 class WithdrawalOrder(Wire, forbid_unknown_fields=True):
-    """What is moved to a new credit token."""
+    """A move of credits to a new credit token."""
 
     credits: Amount | msgspec.UnsetType = msgspec.UNSET
 

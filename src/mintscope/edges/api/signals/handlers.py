@@ -58,12 +58,12 @@ class SignalRoutes:
     clock: Clock
 
     async def list_signals(self, request: Request) -> Response:
-        """Tell the signals."""
+        """Return the signals."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
         return self._list(request, await self.signals.of_user(holder.key.user_id))
 
     async def make_signal(self, request: Request) -> Response:
-        """Make a signal; tell the secret of its webhook."""
+        """Make a signal; return the secret of its webhook."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
         key, asked = idempotency_key(request), rule_of(await read_body(request, NEW_SIGNAL))
         self._expect_sound(asked)
@@ -73,7 +73,7 @@ class SignalRoutes:
         return self._with_secret(request, made, status=201)
 
     async def get_signal(self, request: Request) -> Response:
-        """Tell one signal."""
+        """Return one signal."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
         found = await self.signals.find(holder.key.user_id, _signal_id(request))
         return self._one(request, found)
@@ -103,7 +103,7 @@ class SignalRoutes:
         return self._list(request, left)
 
     async def renew_webhook_secret(self, request: Request) -> Response:
-        """Make another webhook secret and tell it."""
+        """Make another webhook secret and return it."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
         renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
         if renewed is None:
@@ -111,7 +111,7 @@ class SignalRoutes:
         return self._with_secret(request, renewed, status=201)
 
     async def test_signal(self, request: Request) -> Response:
-        """Tell the owner of a signal how it tells."""
+        """Send the owner of a signal a test."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
         signal_id = _signal_id(request)
         await self.tests.pass_through(request, holder.key.user_id)
@@ -121,7 +121,7 @@ class SignalRoutes:
         return success(request, event_of(firing), at=self.clock.now(), status=201)
 
     async def list_signal_events(self, request: Request) -> Response:
-        """Tell what a signal has fired, newest first."""
+        """Return the firings of a signal, newest first."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
         signal_id, query = _signal_id(request), read_query(request, EventsQuery)
         before = None

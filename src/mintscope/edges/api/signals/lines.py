@@ -1,4 +1,4 @@
-"""Signals and their events as they are told, and what is asked for as a rule."""
+"""Signals and their events as lines of answers, and requests as rules."""
 
 from typing import Any, Final
 
@@ -70,7 +70,7 @@ def changes_of(body: ChangedSignal) -> dict[str, Any]:
 
 
 def line_facts(signal: Signal) -> dict[str, Any]:
-    """Return what is told of a signal, by the names of SignalLine."""
+    """Return the line of a signal, by the names of SignalLine."""
     asked = signal.rule
     is_move = asked.kind is SignalKind.CHANGES_BY
     has_level = not is_move and asked.compared is None
@@ -102,12 +102,12 @@ def line_facts(signal: Signal) -> dict[str, Any]:
 
 
 def line_of(signal: Signal) -> SignalLine:
-    """Return what is told of a signal."""
+    """Return the line of a signal."""
     return SignalLine(**line_facts(signal))
 
 
 def event_of(firing: Firing) -> EventLine:
-    """Return what is told of a firing."""
+    """Return the line of a firing."""
     fired = firing.fired
     return EventLine(
         event_id=firing.firing_id,

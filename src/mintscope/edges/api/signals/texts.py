@@ -1,4 +1,4 @@
-"""What programs are told of the operations under /v1/signals."""
+"""Descriptions of the operations under /v1/signals for programs."""
 
 from typing import Final
 

@@ -175,7 +175,7 @@ class SignalList(Wire):
 
 
 class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
-    """What every new signal is made of."""
+    """The fields of every new signal."""
 
     name: Name
     mint: NewMint
@@ -190,7 +190,7 @@ class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
 
 
 class LevelSignal(SignalBasis, kw_only=True):
-    """What is made of a level."""
+    """The fields of a signal with a level."""
 
     level: Annotated[float, LEVEL]
     margin: Annotated[NotNegative | None, MARGIN] = None
@@ -237,11 +237,11 @@ class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CR
 
 
 NewSignal: TypeAlias = AboveSignal | BelowSignal | CrossesSignal | MoveSignal | FieldSignal
-NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # told apart by `kind`
+NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # distinguished by `kind`
 
 
 class ChangedSignal(Wire, forbid_unknown_fields=True):
-    """What changes of a signal; what is not named stays."""
+    """Changes of a signal; absent fields stay."""
 
     name: Name | UnsetType = UNSET
     level: Annotated[float, LEVEL] | UnsetType = UNSET
@@ -259,7 +259,7 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
 
 
 class WebhookState(Wire):
-    """What became of a webhook."""
+    """The outcome of a webhook."""
 
     state: Annotated[str, about("waiting, delivered or given_up.", "delivered")]
     attempts: Annotated[int, about("How often it was sent.", 1)]
@@ -273,7 +273,7 @@ class WebhookState(Wire):
 
 
 class EmailOutcome(Wire):
-    """Whether an e-mail tells of an event."""
+    """Whether an e-mail reports an event."""
 
     state: Annotated[
         str,
@@ -286,7 +286,7 @@ class EmailOutcome(Wire):
 
 
 class EventLine(Wire):
-    """What a signal has fired."""
+    """A firing of a signal."""
 
     event_id: Annotated[int, about("Its number; its `webhook-id` is msg_ and this number.", 41)]
     kind: Annotated[FiringKind, about("`test` where its owner asked for one.", "fired")]
@@ -302,7 +302,7 @@ class EventLine(Wire):
         WebhookState | None, about("The state of the webhook; null: there was none to send.")
     ]
     email: Annotated[
-        EmailOutcome | None, about("Whether an e-mail tells of it; null: there was none to send.")
+        EmailOutcome | None, about("Whether an e-mail reports it; null: there was none to send.")
     ]
 
 

@@ -1,8 +1,8 @@
 """The minutes of one stream: each is paid for when it starts, or given back.
 
 A minute that has started stays paid once anything of it was sent, save that a stream which we end
-gives it back if no report was told in it: `end` says how many credits that are.  One of a process
-that dies is given back by another, unless it was noted that something was told of it.
+gives it back if no report was sent in it: `end` says how many credits that are.  One of a process
+that dies is given back by another, unless it was noted that something was sent in it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -56,7 +56,7 @@ class PaidMinutes:
         self._retry_ms: int | None = RETRY_MS  # sent once
 
     def begin(self, stream: EventStream) -> None:
-        """Tell *stream* of the minute that was paid."""
+        """Send *stream* the minute that was paid."""
         assert self._paid is not None
         stream.begin_period()
         minute = MinuteEvent(
@@ -84,7 +84,7 @@ class PaidMinutes:
         self.begin(stream)
 
     def note_told(self) -> None:
-        """Note that a report was told in the minute under way."""
+        """Note that a report was sent in the minute under way."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
             self._note_sent(self._paid)

@@ -52,7 +52,7 @@ class StreamRoute:
     v1: V1
 
     def operation(self) -> Operation:
-        """Return the route, and what is told of it."""
+        """Return the route and its description."""
         return Operation(
             "GET",
             PATH,
@@ -84,7 +84,7 @@ class StreamRoute:
         )
 
     async def open_stream(self, request: Request) -> PushedResponse:
-        """Admit, parse, see that there is something to tell, take the first minute, begin."""
+        """Admit, parse, see that there is something to send, take the first minute, begin."""
         caller = await self.v1.gate.admit(request)
         asked, since = read_query(request, StreamQuery), _since(request)
         mints, kind = self._mints(asked), kind_of(asked)
@@ -114,7 +114,7 @@ class StreamRoute:
         kind: ReportKind,
         outlet: Outlet,
     ) -> None:
-        """Tell what changes until the stream has ended, and give back what was not delivered."""
+        """Send changes until the stream has ended, and give back what was not delivered."""
         stream = EventStream(
             outlet,
             mints,
@@ -162,7 +162,7 @@ def stream_operation(streams: Streams, v1: V1) -> Operation:
 def _since(request: Request) -> int | None:
     """Return the position that a client comes back from; None for a first visit.
 
-    What is no position, or one of another log, is of no harm: the client gets snapshots anyway.
+    An invalid position, or one of another log, does no harm: the client gets snapshots anyway.
     """
     text = request.value(LAST_EVENT_ID)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None  # noqa: PLR2004 - fits 64 bits

@@ -1,4 +1,4 @@
-"""What a stream is asked for, and the data of its events, beside those of the market."""
+"""Requests for a stream, and the data of its events, beside those of the market."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ class MinuteEvent(Wire):
 
 
 class StreamEvents(Wire):
-    """What a stream sends as server-sent events: the name of each, and its data in JSON."""
+    """Server-sent events of a stream: the name of each, and its data in JSON."""
 
     minute: Annotated[MinuteEvent, about("A paid minute begins.")]
     snapshot: Annotated[ReportSnapshot, about("A whole report.")]

@@ -1,1 +1,1 @@
-"""What is free to know: the list of all tokens, what each of them is, and answers to build with."""
+"""Free data: the list of all tokens, the facts of each, and answers to build with."""

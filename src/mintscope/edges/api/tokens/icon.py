@@ -1,6 +1,6 @@
 """A picture for each mint, drawn from its bytes: no picture is fetched from strangers.
 
-Five by five squares, the left half mirrored, in one of 360 hues.  It tells mints apart at a glance
+Five by five squares, the left half mirrored, in one of 360 hues.  It separates mints at a glance
 and proves nothing: a similar one is found among a few thousand mints.
 """
 

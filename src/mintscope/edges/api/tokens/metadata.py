@@ -1,4 +1,4 @@
-"""What a mint is, for people and programs: the facts, and what they mean for a holder."""
+"""Metadata of a mint, for people and programs: the facts, and their meaning for a holder."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -73,7 +73,7 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListParts:
-    """What is served of the list.
+    """The parts of the list that are served.
 
     lists    who keeps the list of tokens
     limit    how often an address may ask for any of it

@@ -1,4 +1,4 @@
-"""What the free routes are asked, and what they answer."""
+"""Requests and answers of the free routes."""
 
 from typing import Annotated, Final, Literal
 
@@ -161,7 +161,7 @@ class TokenPage(Wire):
 
 
 class Metadata(Wire):
-    """What the chain says of a mint."""
+    """The facts of a mint on chain."""
 
     mint: Annotated[str, about("The mint, base58.", WSOL)]
     name: Annotated[str | None, about("Its name.", "Wrapped SOL")]

@@ -1,11 +1,11 @@
-"""What a client may take of the server, before any route is asked."""
+"""Bounds of a client on the server, before any route is asked."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What a client may take.
+    """Bounds of a client.
 
     url_bytes_max                of the address in the request line: a stream of 50 mints fits
     headers_max                  each is worth six times its bytes in memory, and a callback
@@ -42,5 +42,5 @@ class Bounds:
 
     @property
     def request_bytes_max(self) -> int:
-        """What a request may take on the wire: its head, and its body in chunks of any size > 4."""
+        """The most of a request on the wire: its head, and its body in chunks of any size > 4."""
         return self.head_bytes_max + 2 * self.body_bytes_max

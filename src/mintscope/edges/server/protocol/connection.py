@@ -71,7 +71,7 @@ class HttpProtocol(UpgradingProtocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # what the client leaves unread is told at once
+        transport.set_write_buffer_limits(0)  # unread data is reported at once
         if self.open_connections.enter(self, self._peer):
             self._arm()
         else:

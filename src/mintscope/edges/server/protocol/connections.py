@@ -28,7 +28,7 @@ class RefusalWriter(Protocol):
     def __call__(
         self, error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes
     ) -> Response:
-        """Return the response that tells *error* to a request for *path*."""
+        """Return the response of *error* to a request for *path*."""
         ...
 
 
@@ -69,9 +69,9 @@ class Group:
 
 @dataclass(slots=True, kw_only=True)
 class Connections:
-    """What all connections of a server share.
+    """The state that all connections of a server share.
 
-    write_refusal   returns the response that tells a refusal, which no route has seen
+    write_refusal   returns the response of a refusal, which no route has seen
     express         answers plain requests before the application; None: nothing does
     turns           in which connections are read that have not paid
     websocket_paths where a connection may become a WebSocket
@@ -189,7 +189,7 @@ class Connections:
         return connection in self._lingering
 
     def refusal(self, error: ServiceError, *, path: bytes) -> bytes:
-        """Return the response that tells *error* to a request for *path*, as it is sent."""
+        """Return the response of *error* to a request for *path*, as it is sent."""
         request_id = token_hex(8).encode()
         response = self.write_refusal(error, path=path, at=self.clock.now(), request_id=request_id)
         headers = (

@@ -1,4 +1,4 @@
-"""What answers a whole request: the express if it is plain, else the application."""
+"""The handler of a whole request: the express if it is plain, else the application."""
 
 import asyncio
 from typing import Final, TypeVar

@@ -1,4 +1,4 @@
-"""What makes a request unacceptable, as far as its head tells."""
+"""Reasons to refuse a request, as far as its head shows."""
 
 from typing import Final
 

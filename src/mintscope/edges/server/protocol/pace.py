@@ -57,7 +57,7 @@ class PacedProtocol(HttpToolsProtocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        # What refers to this connection and back is not left to the garbage collector: after a
+        # Cycles through this connection are not left to the garbage collector: after a
         # flood of connections it stopped the loop for 100 ms.
         self.pipeline.clear()
         self._extensions.clear()

@@ -46,7 +46,7 @@ class PushedBody:
         if cycle.response_complete or cycle.disconnected:
             return True
         if cycle.transport.is_closing():
-            cycle.disconnected = True  # uvicorn tells it to the newest request alone
+            cycle.disconnected = True  # uvicorn reports it to the newest request alone
             cycle.message_event.set()
         return cycle.disconnected
 

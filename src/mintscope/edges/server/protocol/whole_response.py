@@ -57,7 +57,7 @@ class WholeResponse(RequestResponseCycle):
         if self.flow.write_paused:
             await self.flow.drain()
         if self.transport.is_closing():
-            self.disconnected = True  # uvicorn tells it to the newest request alone
+            self.disconnected = True  # uvicorn reports it to the newest request alone
         if message["type"] == "http.response.start" and self._head is None:
             self._head = message
             return

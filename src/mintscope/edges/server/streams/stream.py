@@ -1,4 +1,4 @@
-"""One client's stream: what it is told is written at once, or made up for by a snapshot later."""
+"""One client's stream: events are written at once, or made up for by a snapshot later."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -45,7 +45,7 @@ class End(msgspec.Struct, frozen=True, rename="camel"):
 class EventStream:
     """Implements `market.updates.broadcast.Listener`.
 
-    mints           what it tells of
+    mints           its subjects
     kind            of its reports
     has_told        a snapshot or an update was written since `begin_period`
     has_written     anything was
@@ -98,11 +98,11 @@ class EventStream:
         self._tell(event)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
-        """End: nothing more is told of one of its mints."""
+        """End: one of its mints has no more reports."""
         self.close(LOST.get(failure.code, EndReason.UNAVAILABLE), str(failure))
 
     def say(self, event: bytes) -> None:
-        """Write *event*, which tells nothing of a mint."""
+        """Write *event*, which is not about a mint."""
         if self.is_open:
             self._write(event)
 
@@ -116,7 +116,7 @@ class EventStream:
         self._waits = True
 
     def begin_period(self) -> None:
-        """Go on after `wait`, and note anew what was written."""
+        """Go on after `wait`, and note again what was written."""
         self._waits = self.has_told = self.has_written = False
         if self._missed:
             self._on_behind(self)
@@ -135,7 +135,7 @@ class EventStream:
         return not self.is_open
 
     def close(self, reason: EndReason, message: str, *, retry_ms: int | None = None) -> None:
-        """Write the last event, which tells why, and end the body."""
+        """Write the last event, with the reason, and end the body."""
         if not self.is_open:
             return
         self.is_open = False

@@ -108,9 +108,9 @@ class Streams:
         self._behind.setdefault(stream, self._clock.monotonic_s())
 
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
-        """Tell *stream* what changes, until it has ended.
+        """Send *stream* changes, until it has ended.
 
-        renew   called when a minute has passed; meanwhile nothing is told. None: it goes on
+        renew   called when a minute has passed; meanwhile nothing is sent. None: it goes on
         """
         now_s = self._clock.monotonic_s()
         self._beats[stream] = now_s + HEARTBEAT_S

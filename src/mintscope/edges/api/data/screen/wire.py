@@ -1,4 +1,4 @@
-"""What a screen is asked, and what it answers."""
+"""Requests and answers of a screen."""
 
 from typing import Annotated, Final, Literal
 

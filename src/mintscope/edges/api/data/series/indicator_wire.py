@@ -1,4 +1,4 @@
-"""What is asked for and what is answered of indicators, with parameters and units."""
+"""Requests and answers of indicators, with parameters and units."""
 
 from typing import Annotated, Final, Literal
 
@@ -28,7 +28,7 @@ Name = Annotated[
         " `sma(50)` or `macd(5,35,5)`; a parameter that is left out has its usual value: "
         + ", ".join(f"`{each.usual}`" for each in INDICATORS.values())
         + ".",
-        # Not `pattern`, which would be told to clients instead of what is wrong.
+        # Not `pattern`, which clients would read instead of the problem.
         extra_json_schema={
             "pattern": f"^({'|'.join(NAMES)}|({'|'.join(INDICATORS)})({PARAMETERS})?)$"
         },

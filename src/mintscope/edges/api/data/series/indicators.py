@@ -94,7 +94,7 @@ class IndicatorRoutes:
 
 
 class Indicators(NamedTuple):
-    """What a point has: fields of its own, and indicators with parameters."""
+    """The content of a point: fields of its own, and indicators with parameters."""
 
     plain: Sequence[str]
     asked: Sequence[AskedIndicator]

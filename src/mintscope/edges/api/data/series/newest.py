@@ -20,7 +20,7 @@ class _Window(NamedTuple):
 
 
 class NewestCandles:
-    """Reads candles: the newest of a mint are read anew once some of them were folded.
+    """Reads candles: the newest of a mint are read again once some of them were folded.
 
     Up to ROWS_MAX are kept, those of the mints that were asked for last.
     """

@@ -1,4 +1,4 @@
-"""What is answered of the pools of a token."""
+"""Answers about the pools of a token."""
 
 from typing import Annotated
 
@@ -17,7 +17,7 @@ class PoolsQuery(Wire):
 
 
 class FlowOfPool(Wire):
-    """What was traded in a pool within a span."""
+    """Volume of a pool within a span."""
 
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
     buy_volume_usd: Annotated[float, about("Of it bought, US dollars.", 7000.25)]
@@ -32,7 +32,7 @@ class FlowOfPool(Wire):
 
 
 class MoveOfPrice(Wire):
-    """What a trade would move, fees left out."""
+    """The price move of a trade, fees left out."""
 
     usd: Annotated[int, about("The size of the trade, US dollars.", 1000)]
     buy: Annotated[float, about("By what part a purchase raises the price: 0.01 is 1 %.", 0.002)]
@@ -60,11 +60,11 @@ class PoolLine(Wire):
     token_usd: Annotated[
         float | None, about("The tokens in it, in US dollars; of a constant product.", 1843210.5)
     ]
-    m5: Annotated[FlowOfPool, Meta(description="What was traded in the last 5 minutes.")]
-    kept: Annotated[FlowOfPool, Meta(description="What was traded since swapsSince.")]
+    m5: Annotated[FlowOfPool, Meta(description="Volume of the last 5 minutes.")]
+    kept: Annotated[FlowOfPool, Meta(description="Volume since swapsSince.")]
     moves: Annotated[
         list[MoveOfPrice],
-        Meta(description="What trades of 100, 1,000 and 10,000 US dollars would move."),
+        Meta(description="Price moves of trades of 100, 1,000 and 10,000 US dollars."),
     ]
     is_estimate: Annotated[
         bool,

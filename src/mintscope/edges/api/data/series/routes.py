@@ -27,7 +27,7 @@ PROOFS: Final = (("creditToken",), ("apiKey",), ("x402",))
 def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) -> list[Operation]:
     """Return the routes, which share gate, freshness and refusals with the report of a token.
 
-    lists    who knows the pools; None: they are not told
+    lists    the source of the pools; None: they are not shown
     """
     shop = SeriesShop(
         reader=reader,

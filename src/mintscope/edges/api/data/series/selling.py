@@ -1,4 +1,4 @@
-"""What all series have in common: who may read, from what data, for a credit."""
+"""Common parts of all series: callers, data, and the price of a credit."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -88,5 +88,5 @@ class SeriesShop:
 
 
 def not_tracked(mint: Mint) -> TokenNotFound:
-    """Return the error that tells of a mint which is not tracked."""
+    """Return the error for a mint that is not tracked."""
     return TokenNotFound(f"This service does not track {mint}.")

@@ -1,4 +1,4 @@
-"""What is asked for and what is answered of series, field by field with its unit."""
+"""Requests and answers of series, field by field with its unit."""
 
 from typing import Annotated, Final, Literal
 
@@ -179,7 +179,7 @@ class Amount(Wire, gc=False):
 
 
 class PriceOfSwap(Wire, gc=False):
-    """What a swap paid for one whole token."""
+    """The price of one whole token in a swap."""
 
     usd: Annotated[float, Meta(description="USD per whole token.")]
     sol: Annotated[float, Meta(description="SOL per whole token.")]

@@ -70,7 +70,7 @@ def _content(answer: Mapping[str, Any]) -> str:
 
 
 def type_of(schema: Mapping[str, Any]) -> str:  # noqa: PLR0911 - a form of schema each
-    """Return *schema* as a type; what is not told is unknown."""
+    """Return *schema* as a type; an undescribed part is unknown."""
     if "$ref" in schema:
         return f'components["schemas"][{json.dumps(schema["$ref"].rpartition("/")[2])}]'
     for several, word in (("anyOf", " | "), ("oneOf", " | "), ("allOf", " & ")):
