@@ -28,6 +28,7 @@ Name = Annotated[
         " `sma(50)` or `macd(5,35,5)`; a parameter that is left out has its usual value: "
         + ", ".join(f"`{each.usual}`" for each in INDICATORS.values())
         + ".",
+        examples=["sma(50)"],
         # Not `pattern`, which clients would read instead of the problem.
         extra_json_schema={
             "pattern": f"^({'|'.join(NAMES)}|({'|'.join(INDICATORS)})({PARAMETERS})?)$"
