@@ -66,7 +66,8 @@ class ServiceError(Exception):
 
     @override
     def __init_subclass__(cls, *, code: ErrorCode, text: str = "") -> None:
-        cls.code, cls.text = code, text
+        cls.code = code
+        cls.text = text
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or self.text)

@@ -186,7 +186,9 @@ class MovingWindow:
                 now - self._turned_at >= self.limit.window_s
                 or len(self._young) >= self._generation_keys_max
             ):
-                self._old, self._young, self._turned_at = self._young, {}, now
+                self._old = self._young
+                self._young = {}
+                self._turned_at = now
             admitted = self._old.pop(key, None) or array("d")
             self._young[key] = admitted
         return admitted

@@ -163,7 +163,8 @@ def _history(
 
 def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
     """Return the result of *method*, at `finalized` if the node does not know `confirmed`."""
-    asked, final = list(params), as_final(params)
+    asked = list(params)
+    final = as_final(params)
     try:
         answered = yield from _answered(url, method, asked)
         is_refused = answered.error is not None and answered.error.code == INVALID_PARAMS

@@ -168,10 +168,12 @@ class PayerWallet:
         if not isinstance(fee_payer, str):
             raise WillNotPay("expected a fee payer in the demand")
         try:
-            sponsor, recent = Pubkey.from_string(fee_payer), Hash.from_string(blockhash)
+            sponsor = Pubkey.from_string(fee_payer)
+            recent = Hash.from_string(blockhash)
         except (ValueError, ParseHashError) as cause:
             raise WillNotPay("expected a fee payer and a blockhash in base58") from cause
-        payer, amount = self.keypair.pubkey(), amount_of(offer)
+        payer = self.keypair.pubkey()
+        amount = amount_of(offer)
         if sponsor == payer:
             raise WillNotPay("expected the seller to pay the network fee; it asks us to")
         parts = instructions(self.pin, payer, amount=amount, memo=memo)

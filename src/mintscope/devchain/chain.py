@@ -157,14 +157,19 @@ class Devchain:
             self._append(Slot(slot), UnixMs(at * 1_000))
 
     def _append(self, slot: Slot, at_ms: UnixMs) -> Slot:
-        blockstore, at = self.blockstore, UnixS(at_ms // 1_000)
+        blockstore = self.blockstore
+        at = UnixS(at_ms // 1_000)
         if blockstore.slots:
             parent = blockstore.last
-            parent_slot, height, parent_hash = parent.slot, parent.height + 1, parent.blockhash
+            parent_slot = parent.slot
+            height = parent.height + 1
+            parent_hash = parent.blockhash
             after_s = max(at - parent.time, self._slot_ms / 1_000)
         else:
-            parent_slot, height = Slot(slot - 1), FIRST_HEIGHT
-            parent_hash, after_s = address(self.seed, "before the first"), 0.0
+            parent_slot = Slot(slot - 1)
+            height = FIRST_HEIGHT
+            parent_hash = address(self.seed, "before the first")
+            after_s = 0.0
         blockstore.append(
             ChainBlock(
                 slot=slot,

@@ -60,10 +60,12 @@ async def _streaming(chain: Devchain, address: str | None) -> AsyncIterator[None
 
 
 async def _produce(chain: Devchain, clock: Clock, slot_s: float) -> None:
-    due, before = clock.monotonic_s(), chain.blockstore.tip
+    due = clock.monotonic_s()
+    before = chain.blockstore.tip
     slots = 1
     while True:
         # A slot that its leader misses takes its time, too.
         due = max(due + slots * slot_s, clock.monotonic_s())
         await asyncio.sleep(due - clock.monotonic_s())
-        slots, before = chain.tick(clock.now()) - before, chain.blockstore.tip
+        slots = chain.tick(clock.now()) - before
+        before = chain.blockstore.tip

@@ -218,7 +218,8 @@ class _Patience:
         return wait_s
 
     def _own_s(self, *, is_held: bool) -> float:
-        repetition, self._repetitions = self._repetitions, self._repetitions + 1
+        repetition = self._repetitions
+        self._repetitions = self._repetitions + 1
         return RETRY_AFTER_S if is_held else backoff_s(repetition, self._session.chance())
 
 

@@ -36,7 +36,9 @@ class EventReader:
 
     def restart(self) -> None:
         """Forget what was not whole when a connection was lost."""
-        self._unread, self._name, self._data = b"", "", []
+        self._unread = b""
+        self._name = ""
+        self._data = []
 
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
         """Yield the events that *chunk* completes.  Raises UnreadableError."""
@@ -50,9 +52,11 @@ class EventReader:
 
     def _read(self, line: bytes) -> ServerEvent | None:
         if not line:
-            name, data = self._name or "message", b"\n".join(self._data)
+            name = self._name or "message"
+            data = b"\n".join(self._data)
             is_event = bool(self._data)
-            self._name, self._data = "", []
+            self._name = ""
+            self._data = []
             return ServerEvent(name, data) if is_event else None
         field, _, value = line.partition(b":")
         value = value.removeprefix(b" ")

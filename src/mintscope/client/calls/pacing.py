@@ -46,7 +46,9 @@ class Pacing:
         said = ROOM.search(headers.get("RateLimit", ""))
         if said is None:
             return
-        limit, remaining, reset_s = said[1], int(said[2]), int(said[3])
+        limit = said[1]
+        remaining = int(said[2])
+        reset_s = int(said[3])
         self._limits[name] = limit
         self._free_at_s[limit] = now_s + (0 if remaining else reset_s)
 

@@ -42,5 +42,6 @@ def batch(
 def _row(line: ReportOrNot) -> list[Cell]:
     if line.report is None:
         return [line.token, *[None] * 6, None if line.error is None else line.error.code]
-    price, of = line.report.price, line.report.indicators
+    price = line.report.price
+    of = line.report.indicators
     return [line.token, price.usd, price.sol, of.m1.rsi, of.m5.rsi, of.m15.rsi, of.h1.rsi, None]

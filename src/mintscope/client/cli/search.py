@@ -42,7 +42,8 @@ def search(
 
 
 def _row(line: TokenLine) -> list[Cell]:
-    price, change = line.price, line.change
+    price = line.price
+    change = line.change
     usd = None if price is None else price.usd
     moved = [None if each is None else f"{each:+.2%}" for each in (change.h1, change.d1)]
     return [line.mint, line.symbol, usd, *moved, line.volume_usd_d1, line.market_cap_usd]

@@ -53,7 +53,8 @@ def _json(live: LiveReport) -> str:
 
 
 def _line(live: LiveReport) -> str:
-    report, of = live.report, live.report.indicators
+    report = live.report
+    of = live.report.indicators
     rsi = ["-" if found is None else f"{found:.1f}" for found in (of.m1.rsi, of.m5.rsi)]
     return (
         f"{live.slot}  {visible(report.token)}  {report.price.usd:.6g} USD"

@@ -270,7 +270,8 @@ def _decide_asked(
 def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:
     """Write that the key can be had; return the scopes it will have."""
     scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
-    kind, facts = EmailKind.APPLICATION_APPROVED, {"scopes": scopes}
+    kind = EmailKind.APPLICATION_APPROVED
+    facts = {"scopes": scopes}
     rows.emails.insert(kind, application.form.email, facts, None, at)
     return scopes
 

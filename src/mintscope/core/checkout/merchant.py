@@ -66,7 +66,8 @@ class Merchant:
 
         Raises PriceUnavailable where none has.
         """
-        priced, doubts = [], []
+        priced = []
+        doubts = []
         for each in self.payment_tokens:
             try:
                 priced.append((each, await each.price_cache.price_list()))

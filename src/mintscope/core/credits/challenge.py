@@ -37,7 +37,8 @@ def find_text_flaw(  # noqa: PLR0913 - one argument for each part
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:
         return ChallengeFlaw.FORGED
-    expires_s, nonce = int(last_line[1]), last_line[2]
+    expires_s = int(last_line[1])
+    nonce = last_line[2]
     ours = _text(key, body, expires_s=expires_s, nonce=nonce)
     if not hmac.compare_digest(ours.encode(), text.encode(errors="replace")):
         return ChallengeFlaw.FORGED

@@ -55,7 +55,8 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
         """Return what gives *credit_count* of them back, by default all."""
-        taken, count = self.debit, credit_count
+        taken = self.debit
+        count = credit_count
         if count is None:
             count = taken.credit_count
         assert 1 <= count <= taken.credit_count

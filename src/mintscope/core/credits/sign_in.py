@@ -96,7 +96,8 @@ def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) ->
     drawn      DRAWN_BYTES at random
     """
     assert len(drawn) == DRAWN_BYTES
-    uri, issued_at = target.uri, iso_time(now)
+    uri = target.uri
+    issued_at = iso_time(now)
     info = {
         "domain": target.domain,
         "uri": uri,

@@ -75,7 +75,8 @@ def common_head(first: str, length: int, size: int) -> bytes | None:
     None where they differ: the lowest and the highest such text decide.
     """
     rest = length - len(first)
-    low, high = decode(first + "1" * rest), decode(first + "z" * rest)
+    low = decode(first + "1" * rest)
+    high = decode(first + "z" * rest)
     is_sure = len(low) == len(high) and low[:size] == high[:size]
     return low[:size] if is_sure else None
 

@@ -39,7 +39,8 @@ def decode_block(
         if isinstance(transaction, Transaction):
             _decode(transaction, roles, decoded, migrations)
         else:
-            index, signature = transaction.index, transaction.signature
+            index = transaction.index
+            signature = transaction.signature
             reason = QuarantineReason(transaction.reason)
             decoded.quarantined.append(Quarantined(signature, index, NO_PROGRAM, reason))
         # Freed before the next is parsed, so that it takes the same memory: 4 % of the time.
@@ -96,7 +97,8 @@ def _recognise(
 
 
 def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable) -> Quarantined:
-    signature, reason = signature_of(transaction), unreadable.reason
+    signature = signature_of(transaction)
+    reason = unreadable.reason
     said = unreadable.head, unreadable.moved
     return Quarantined(signature, transaction.index, program, reason, *said)
 
@@ -190,7 +192,8 @@ def _migrated(call: Call, token_accounts: TokenAccounts) -> Iterator[Swap]:
 
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*, none if it did not swap."""
-    swaps, read = call.program.swaps, call.program.read
+    swaps = call.program.swaps
+    read = call.program.read
     legs = None
     if call.program.head_size:
         head = base58.head(call.instruction.data, call.program.head_size)

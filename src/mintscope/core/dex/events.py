@@ -74,7 +74,8 @@ def verify(call: Call, swaps: list[Swap]) -> None:
         return
     for data, layout in told(call):
         aside = 0 if layout.aside is None else u64(data, layout.aside)
-        gained, lost = swaps[0].in_amount, swaps[0].out_amount
+        gained = swaps[0].in_amount
+        lost = swaps[0].out_amount
         received = [u64(data, at) for at in layout.received]
         paid = u64(data, layout.paid)
         # Older events are shorter.

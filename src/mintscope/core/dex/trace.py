@@ -26,11 +26,16 @@ class Native:
     __slots__ = ()
 
 
-TOKEN, TOKEN_2022, LAMPORTS, IGNORED = Native(), Native(), Native(), Native()
+TOKEN = Native()
+TOKEN_2022 = Native()
+LAMPORTS = Native()
+IGNORED = Native()
 NATIVES: Final = {SPL: TOKEN, SPL_2022: TOKEN_2022, SYSTEM: LAMPORTS, ASSOCIATED: IGNORED}
 
 # Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
-TOP, CALLED, MOVING = 1, 2, 3
+TOP = 1
+CALLED = 2
+MOVING = 3
 
 Role: TypeAlias = Program | Native | None
 """Of an account; None for most, which are nothing to the trace."""
@@ -129,7 +134,8 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 if call is not None:
                     call.events.append(instruction)
                 continue
-            program, call = role, None
+            program = role
+            call = None
             if role.read is not None:
                 call = Call(role, instruction, outer, position)
                 found.append(call)
@@ -141,7 +147,9 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 call.token_2022 = True
             if instruction.stack_height is not None:
                 # Below it runs the mint's transfer hook, whose moves are no part of the call.
-                height, program, call = at, role, None
+                height = at
+                program = role
+                call = None
                 frames.append((height, program, call))
         elif role is LAMPORTS and call is not None:
             call.lamports.append(instruction)

@@ -333,8 +333,10 @@ def jumps(coverage: Coverage) -> list[Jump]:
     before_rows = by_program(coverage.before(since))
     found = []
     for program, rows in by_program(coverage.after(since)).items():
-        now, before = totals(rows), totals(before_rows.get(program, ()))
-        missed, usual = now.missed.calls, before.missed.calls * WINDOW_HOURS / DAY_HOURS
+        now = totals(rows)
+        before = totals(before_rows.get(program, ()))
+        missed = now.missed.calls
+        usual = before.missed.calls * WINDOW_HOURS / DAY_HOURS
         share = missed / max(1, now.all.calls)
         if missed > JUMP_CALLS_MIN and share > JUMP_SHARE_MIN and missed > JUMP_FACTOR * usual:
             found.append(Jump(program, now, before))

@@ -24,7 +24,10 @@ METADATA_V1: Final = 4
 UNIX_S_MAX: Final = 253_402_300_799  # the year 9999: later, it never comes
 TEXT_MAX: Final = 64  # characters of a name that are kept; Token-2022 sets no limit
 
-TRANSFER_FEE, PERMANENT_DELEGATE, TRANSFER_HOOK, TOKEN_METADATA = 1, 12, 14, 19
+TRANSFER_FEE = 1
+PERMANENT_DELEGATE = 12
+TRANSFER_HOOK = 14
+TOKEN_METADATA = 19
 SCALED_UI_AMOUNT: Final = 25
 # In TransferFeeConfig: two authorities, the withheld amount, the older fee; then the newer one.
 NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16

@@ -240,7 +240,8 @@ def price_slot(
         # A swap that changed its pool is in the log, or a restart would know less of the pool; a
         # swap in no volume is there to be shown.
         if volume or evidence is not None:
-            at, is_buy = _position(swap), seen.is_buy
+            at = _position(swap)
+            is_buy = seen.is_buy
             shown = offered, _detail(swap, seen), evidence
             priced.append(PricedSwap(seen.base, *at, is_buy, volume, usd, sol, swap.pool, *shown))
     return Priced(priced, unpriced)
@@ -261,7 +262,8 @@ def _sided(
     swaps: Iterable[Swap], quotes: Quotes
 ) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
     """Return those of *swaps* that have an anchor, and the count of the others."""
-    sided, without = [], 0
+    sided = []
+    without = 0
     for swap in swaps:
         seen = oriented(swap, quotes)
         if seen is None:
@@ -281,7 +283,9 @@ def offer_of(
 ) -> Offer:
     """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
     usd, sol = price
-    depth, flow, is_direct = evidence.depth, evidence.flow, evidence.is_direct
+    depth = evidence.depth
+    flow = evidence.flow
+    is_direct = evidence.is_direct
     trip = evidence.trip
     succeeds = evidence.succeeds
     parts = pool, evidence.signer, usd, sol, flow, depth, time

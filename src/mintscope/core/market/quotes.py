@@ -147,7 +147,8 @@ def _behind(decided: Standing, time: UnixS) -> int:
 
     A pool younger than OLD_S shows less in proportion.
     """
-    low, high = decided.usd / (1 + AGREEMENT), decided.usd * (1 + AGREEMENT)
+    low = decided.usd / (1 + AGREEMENT)
+    high = decided.usd * (1 + AGREEMENT)
     stands = sum(
         one.depth * one.stood_s
         for one in decided.pools

@@ -162,7 +162,8 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """Return the micro-USD that stand ready at *time*, whatever the pool's age and signers."""
         if not self.is_silent(time):
             return self.depth
-        silent_s, dead_s = time - self.at, self.dead_s
+        silent_s = time - self.at
+        dead_s = self.dead_s
         return self.depth / SILENT * min(1.0, dead_s / silent_s)
 
 
@@ -216,7 +217,8 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
     if standing is None:
         if offer.trip or offer.succeeds is not None:
             return None, False
-        fresh, flow = (_fresh(offer),), _flowed(NO_FLOW, offer, sets=True)
+        fresh = (_fresh(offer),)
+        flow = _flowed(NO_FLOW, offer, sets=True)
         since = offer.time
         return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct, flow), True
     if offer.succeeds is not None:

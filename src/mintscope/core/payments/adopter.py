@@ -86,7 +86,8 @@ class Adopter:
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
         """Return the payment for the holder of a key that is forgotten at once."""
         verified, sold = recognised
-        message_hash, payer = verified.envelope.message_hash, verified.envelope.payer
+        message_hash = verified.envelope.message_hash
+        payer = verified.envelope.payer
         secrets = self.secrets.at(self.clock.now())
         key = self.entropy(GENERATED_KEY_BYTES).hex()
         return make_payment(

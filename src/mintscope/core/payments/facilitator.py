@@ -252,7 +252,8 @@ class Facilitator:
                 return await self._recall(known, envelope, candidate.demand)
             return await self._untried(candidate, trial, wanted)
         signed = envelope.sign(self.fee_payer)
-        drawn, secrets = self.entropy(GENERATED_KEY_BYTES), self.secrets.at(self.clock.now())
+        drawn = self.entropy(GENERATED_KEY_BYTES)
+        secrets = self.secrets.at(self.clock.now())
         key = candidate.demand.key or secrets.one_time_key(envelope.message_hash, drawn)
         pending = PendingPayment(
             payment=make_payment(
@@ -289,7 +290,8 @@ class Facilitator:
         """Give a payment that has landed, and whose row was lost, its row and its answer."""
         key = candidate.demand.key
         assert key is not None  # or nothing would be proven
-        envelope, secrets = candidate.verified.envelope, self.secrets.at(self.clock.now())
+        envelope = candidate.verified.envelope
+        secrets = self.secrets.at(self.clock.now())
         payment = make_payment(
             candidate.verified,
             candidate.demand,
@@ -361,7 +363,8 @@ class Facilitator:
 
     def _pauses_s(self, end_s: float) -> Iterator[float]:
         """Return what is waited after each broadcast: more each time, then little until *end_s*."""
-        alive_s, look_s = min(self._life_s(), self.patience_s), LOOK_SLOTS * self.slot_s()
+        alive_s = min(self._life_s(), self.patience_s)
+        look_s = LOOK_SLOTS * self.slot_s()
         yield from (part * alive_s for part in PATIENCE_PARTS)
         for _ in range(ceil((self.patience_s - alive_s) / look_s)):
             if self.clock.monotonic_s() >= end_s:
@@ -379,7 +382,9 @@ class Facilitator:
         evidence = weigh(payment, sighting)
         if evidence is None:
             return payment
-        name, now, again_ms = payment.message_hash, self.clock.now(), final_after_ms(self.slot_s())
+        name = payment.message_hash
+        now = self.clock.now()
+        again_ms = final_after_ms(self.slot_s())
         try:
             return await self.store.resolve(name, evidence, now=now, again_ms=again_ms)
         except ServiceUnavailable:

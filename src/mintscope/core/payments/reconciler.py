@@ -92,7 +92,8 @@ class Reconciler:
         evidence = weigh(payment, sighting)
         if evidence is None:
             return
-        now, again_ms = self.clock.now(), final_after_ms(self.slot_s())
+        now = self.clock.now()
+        again_ms = final_after_ms(self.slot_s())
         try:
             await self.store.resolve(payment.message_hash, evidence, now=now, again_ms=again_ms)
         except Inconsistent as refusal:

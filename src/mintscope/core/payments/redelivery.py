@@ -100,7 +100,8 @@ class Secrets:
         Those that another process may sign with already do, by its clock; and those that were
         replaced less than OVERLAP_MS ago.
         """
-        signing, every = self.at(now), self.all()
+        signing = self.at(now)
+        every = self.all()
         at = every.index(signing)
         replaced = [
             older
@@ -127,7 +128,8 @@ class Secrets:
             made = bytes.fromhex(key)
         except ValueError:
             return False
-        drawn, mac = made[:GENERATED_KEY_BYTES], made[GENERATED_KEY_BYTES:]
+        drawn = made[:GENERATED_KEY_BYTES]
+        mac = made[GENERATED_KEY_BYTES:]
         return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))
 
     def nonce(self, key: str) -> bytes:

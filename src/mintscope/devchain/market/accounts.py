@@ -64,7 +64,8 @@ def _name(token: Token) -> Account:
 
 
 def _tokens(holding: Holding, amount: int) -> Account:
-    mint, owner = Pubkey.from_string(holding.token.mint), Pubkey.from_string(holding.owner)
+    mint = Pubkey.from_string(holding.token.mint)
+    owner = Pubkey.from_string(holding.owner)
     reserve = TOKEN_ACCOUNT_RENT if holding.token.mint == WSOL else None
     state = TokenAccountState.Initialized
     tokens = TokenAccount(mint, owner, amount, None, state, reserve, 0)

@@ -35,10 +35,14 @@ class Listing(NamedTuple):
     died: int | None = None
 
 
-_V4, _CLMM = (Venue.RAYDIUM_V4, SOL), (Venue.RAYDIUM_CLMM, DOLLAR)
-_ORCA, _DLMM = (Venue.WHIRLPOOL, SOL), (Venue.METEORA_DLMM, DOLLAR)
-_SWAP, _CURVE = (Venue.PUMP_SWAP, SOL), (Venue.PUMP_FUN, SOL)
-_CLMM_SOL, _DLMM_SOL = (Venue.RAYDIUM_CLMM, SOL), (Venue.METEORA_DLMM, SOL)
+_V4 = (Venue.RAYDIUM_V4, SOL)
+_CLMM = (Venue.RAYDIUM_CLMM, DOLLAR)
+_ORCA = (Venue.WHIRLPOOL, SOL)
+_DLMM = (Venue.METEORA_DLMM, DOLLAR)
+_SWAP = (Venue.PUMP_SWAP, SOL)
+_CURVE = (Venue.PUMP_FUN, SOL)
+_CLMM_SOL = (Venue.RAYDIUM_CLMM, SOL)
+_DLMM_SOL = (Venue.METEORA_DLMM, SOL)
 
 LISTINGS: Final = (
     Listing("BONE", 5, 0.0000214, (_V4, _ORCA), 2.4, 1.2, 0.52, 0.25),

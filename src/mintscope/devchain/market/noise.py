@@ -56,7 +56,8 @@ class Noise:
 
     def _token_payment(self, token: Token) -> MarketTransaction:
         payer, payee = self._random.sample(self._world.wallets, 2)
-        source, target = self._world.held(payer, token), self._world.held(payee, token)
+        source = self._world.held(payer, token)
+        target = self._world.held(payee, token)
         amount = min(self._random.randrange(*DOLLARS), self._world.balances[source])
         return self._send(
             partial(spl.transfer_checked, source, target, amount, payer, token), Submission(payer)
@@ -71,8 +72,10 @@ class Noise:
         share = self._random.uniform(*LIQUIDITY_SHARE)
         if world.balances[held]:
             share = min(share, world.balances[held] / reserves.base)
-        base, quote = int(reserves.base * share), int(reserves.quote * share)
-        held_base, held_quote = world.held(owner, pool.base), world.held(owner, pool.quote)
+        base = int(reserves.base * share)
+        quote = int(reserves.quote * share)
+        held_base = world.held(owner, pool.base)
+        held_quote = world.held(owner, pool.quote)
         adds = world.balances[held] == 0
         if adds and (base > world.balances[held_base] or quote > world.balances[held_quote]):
             return self._payment()

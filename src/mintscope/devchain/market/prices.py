@@ -28,7 +28,8 @@ class Prices:
 
     def advance(self, seconds: float) -> None:
         """Let *seconds* pass."""
-        kept, days = exp(-seconds / REVERSION_S), sqrt(seconds / DAY_S)
+        kept = exp(-seconds / REVERSION_S)
+        days = sqrt(seconds / DAY_S)
         for mint, drift in self._drift.items():
             moved = drift * kept + self._volatility[mint] * days * self._random.gauss(0, 1)
             self._drift[mint] = max(-DRIFT_MAX, min(DRIFT_MAX, moved))

@@ -22,7 +22,8 @@ from mintscope.devchain.shapes.pumpfun import RESERVED_BASE
 from mintscope.devchain.transaction import MarketTransaction, Submission
 
 NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
-SHARE_MIN, SHARE_MAX = 0.0004, 0.03
+SHARE_MIN = 0.0004
+SHARE_MAX = 0.03
 GAP_MIN: Final = 0.006  # a pool this near to the price is left alone
 DUST: Final = 0.002
 DUST_AMOUNTS: Final = (200, 1_000)
@@ -112,7 +113,8 @@ class Traffic:
             size = 2 * (1 - buys) if gap > 0 else 2 * buys
             pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * size
             if pull > share or is_buy is not (gap > 0):
-                share, is_buy = pull, gap > 0
+                share = pull
+                is_buy = gap > 0
         share = max(SHARE_MIN, min(SHARE_MAX, share))
         amount_in = int((quote if is_buy else base) * share)
         if random.random() < dust:
@@ -132,7 +134,8 @@ class Traffic:
         reserves = pool.reserves(world.balances)
         amount_out = pool.amount_out(reserves, amount_in, is_buy=is_buy)
         pays, gets = (pool.quote, pool.base) if is_buy else (pool.base, pool.quote)
-        source, target = world.held(trader, pays), world.held(trader, gets)
+        source = world.held(trader, pays)
+        target = world.held(trader, gets)
         if pool.venue is Venue.PUMP_FUN:
             source, target = (trader, target) if is_buy else (source, trader)
         if amount_out < PAID_MIN or amount_in > world.balances[source] * AFFORDABLE:
@@ -142,7 +145,9 @@ class Traffic:
 
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
         """Return *fill* as one of two hops between dollars and its token, by way of SOL."""
-        pool, trader, at = fill.pool, fill.trader, fill.at
+        pool = fill.pool
+        trader = fill.trader
+        at = fill.at
         if pool.venue not in order.ROUTED or pool.quote is not SOL:
             return None
         sol_pool = self._random.choice(self._world.sol_pools)

@@ -72,7 +72,8 @@ class BlockMethods:
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
         """Answer the slots of each of the last minutes, newest first; fewer on a young chain."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
-        newest, samples = self._blockstore.last, list[Json]()
+        newest = self._blockstore.last
+        samples = list[Json]()
         while len(samples) < count:
             oldest = self._blockstore.before(UnixS(newest.time - SAMPLE_S))
             if oldest is None:
@@ -154,9 +155,11 @@ class BlockMethods:
         block = blockstore.block(slot)
         if block is not None:
             return block
-        code, why = SLOT_SKIPPED, "missing due to ledger jump to recent snapshot"
+        code = SLOT_SKIPPED
+        why = "missing due to ledger jump to recent snapshot"
         if slot < self._chain.opened_slot:
-            code, why = LONG_TERM_SLOT_SKIPPED, "missing in long-term storage"
+            code = LONG_TERM_SLOT_SKIPPED
+            why = "missing in long-term storage"
         raise RpcError(code, f"Slot {slot} was skipped, or {why}")
 
 

@@ -60,7 +60,8 @@ class DevMethods:
         atoms: _Atoms = 10**9,
         usdc_atoms: _Atoms = 0,
     ) -> str:
-        genesis, faucet = self._vm.genesis, self._vm.genesis.faucet
+        genesis = self._vm.genesis
+        faucet = self._vm.genesis.faucet
         memo = f"gift {next(self._gifts)}".encode()
         instructions = [Instruction(Pubkey.from_string(MEMO), memo, [])]
         if lamports:
@@ -94,7 +95,8 @@ class DevMethods:
 
 def _mint_to(genesis: Genesis, owner: Pubkey, mint: Pubkey, atoms: int) -> list[Instruction]:
     """Return what opens an account of *owner* for *mint* if need be, and mints *atoms* into it."""
-    faucet, tokens = genesis.faucet.pubkey(), genesis.tokens_of(owner, mint)
+    faucet = genesis.faucet.pubkey()
+    tokens = genesis.tokens_of(owner, mint)
     payer = AccountMeta(faucet, is_signer=True, is_writable=True)
     held = AccountMeta(tokens, is_signer=False, is_writable=True)
     read = [

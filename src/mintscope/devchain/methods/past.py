@@ -43,7 +43,8 @@ class ChainPast:
 
     def newest_first(self) -> Iterator[Done]:
         """Yield every transaction still known, newest first."""
-        blockstore, vm = self._chain.blockstore, self._chain.vm
+        blockstore = self._chain.blockstore
+        vm = self._chain.vm
         slots = list(blockstore.slots)
         older = (done(each) for each in vm.history() if each.block.slot < slots[0])
         return joined(joined.from_iterable(map(self._of, reversed(slots))), older)

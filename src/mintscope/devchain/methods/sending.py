@@ -137,7 +137,8 @@ class SendMethods:
     def _send(self, text: _Text, options: SendOptions | None = None) -> str:
         options = options or SendOptions()
         transaction = _read_transaction(text, options.encoding)
-        level, slot = options.preflight_commitment, options.min_context_slot
+        level = options.preflight_commitment
+        slot = options.min_context_slot
         View(self._vm, ContextOptions(commitment=level, min_context_slot=slot))
         if not options.skip_preflight:
             _verify(transaction)
@@ -213,7 +214,8 @@ def _words(error: object) -> str:
 
 def _read_transaction(text: str, encoding: _Encoding) -> VersionedTransaction:
     """Return the transaction in *text*, whose indices and counts fit; signatures unchecked."""
-    data, most = _read(text, encoding), TRANSACTION_BYTES_MAX
+    data = _read(text, encoding)
+    most = TRANSACTION_BYTES_MAX
     if len(data) > most:
         raise _refused(f"decoded transaction too large: {len(data)} bytes (max: {most} bytes)")
     try:

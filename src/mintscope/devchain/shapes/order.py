@@ -51,7 +51,8 @@ def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocati
 
 def routed(fills: Sequence[Fill], *, price: int) -> tuple[Invocation, ...]:
     """Return one route of Jupiter, which feeds what each of *fills* pays into the next."""
-    first, last = fills[0], fills[-1]
+    first = fills[0]
+    last = fills[-1]
     hops = [SWAP[fill.pool.venue](fill) for fill in fills]
     steps = b"".join(
         _variant(fill) + u8(PERCENT, number, number + 1) for number, fill in enumerate(fills)
@@ -88,9 +89,13 @@ def _wrapped(fill: Fill) -> tuple[Invocation, ...]:
     # PumpSwap takes its fees of the quote beside what the pool moves.
     fees = 2 * pumpswap.taken(fill) if fill.pool.venue is Venue.PUMP_SWAP else 0
     if fill.received.mint == WSOL:
-        opened, closed, fill = fill.amount_in + fees, 0, fill._replace(source=account)
+        opened = fill.amount_in + fees
+        closed = 0
+        fill = fill._replace(source=account)
     else:
-        opened, closed, fill = 0, fill.amount_out - fees, fill._replace(target=account)
+        opened = 0
+        closed = fill.amount_out - fees
+        fill = fill._replace(target=account)
     return (
         *spl.wrap(account, fill.trader, opened),
         SWAP[fill.pool.venue](fill),

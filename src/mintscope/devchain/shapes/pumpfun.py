@@ -20,7 +20,9 @@ RESERVED_BASE = 206_900_000_000_000  # held by the curve, not for sale
 
 def swap(fill: Fill) -> Invocation:
     """Return a buy or a sell."""
-    curve, trader, told = fill.pool, fill.trader, _trade_event(fill)
+    curve = fill.pool
+    trader = fill.trader
+    told = _trade_event(fill)
     held, _ = fill.held
     tokens, sol = fill.amounts
     protocol_fee, creator_fee = _fees(sol)

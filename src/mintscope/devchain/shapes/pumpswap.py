@@ -45,8 +45,10 @@ def _quote(fill: Fill) -> int:
 
 
 def _buy(fill: Fill) -> Invocation:
-    pool, parts = fill.pool, fill.pool.parts
-    net, cut = _quote(fill), taken(fill)
+    pool = fill.pool
+    parts = fill.pool.parts
+    net = _quote(fill)
+    cut = taken(fill)
     told = b"".join(
         (
             event("BuyEvent"),
@@ -72,8 +74,10 @@ def _buy(fill: Fill) -> Invocation:
 
 
 def _sell(fill: Fill) -> Invocation:
-    pool, parts = fill.pool, fill.pool.parts
-    gross, cut = _quote(fill), taken(fill)
+    pool = fill.pool
+    parts = fill.pool.parts
+    gross = _quote(fill)
+    cut = taken(fill)
     received = fill.amount_out - 2 * cut
     told = b"".join(
         (
@@ -95,7 +99,8 @@ def _sell(fill: Fill) -> Invocation:
 
 
 def _accounts(fill: Fill) -> tuple[str, ...]:
-    pool, parts = fill.pool, fill.pool.parts
+    pool = fill.pool
+    parts = fill.pool.parts
     return (
         *(pool.address, fill.trader, PUMP_SWAP_GLOBAL, pool.base.mint, pool.quote.mint),
         *(*fill.held, pool.base_vault, pool.quote_vault, PUMP_SWAP_FEES, parts[FEE_VAULT]),
@@ -128,7 +133,9 @@ class LiquidityChange(NamedTuple):
 
 def change_liquidity(change: LiquidityChange) -> Invocation:
     """Return a deposit or a withdrawal."""
-    pool, owner, reserves = change.pool, change.owner, change.reserves
+    pool = change.pool
+    owner = change.owner
+    reserves = change.reserves
     base, quote, lp = change.amounts
     held_base, held_quote, held_lp = change.held
     lp_mint = pool.parts[LP_MINT]

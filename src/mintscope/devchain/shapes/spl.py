@@ -23,13 +23,15 @@ def pay(source: str, target: str, lamports: int) -> Invocation:
 
 def transfer(source: str, target: str, amount: int, owner: str, token: Token) -> Invocation:
     """Return a token Transfer."""
-    accounts, moved = (source, target, owner), Move(source, target, amount)
+    accounts = (source, target, owner)
+    moved = Move(source, target, amount)
     return _named("Transfer", token.program, accounts, u8(3) + u64(amount), moved)
 
 
 def transfer_checked(source: str, target: str, amount: int, owner: str, token: Token) -> Invocation:
     """Return a token TransferChecked."""
-    accounts, moved = (source, token.mint, target, owner), Move(source, target, amount)
+    accounts = (source, token.mint, target, owner)
+    moved = Move(source, target, amount)
     data = u8(12) + u64(amount) + u8(token.decimals)
     return _named("TransferChecked", token.program, accounts, data, moved)
 
@@ -46,13 +48,15 @@ def exchange(fill: Fill) -> tuple[Invocation, Invocation]:
 
 def mint_to(mint: str, target: str, amount: int, authority: str) -> Invocation:
     """Return a MintTo of the token program."""
-    accounts, moved = (mint, target, authority), Move("", target, amount)
+    accounts = (mint, target, authority)
+    moved = Move("", target, amount)
     return _named("MintTo", SPL, accounts, u8(7) + u64(amount), moved)
 
 
 def burn(mint: str, source: str, amount: int, owner: str) -> Invocation:
     """Return a Burn of the token program."""
-    accounts, moved = (source, mint, owner), Move(source, "", amount)
+    accounts = (source, mint, owner)
+    moved = Move(source, "", amount)
     return _named("Burn", SPL, accounts, u8(8) + u64(amount), moved)
 
 

@@ -27,7 +27,8 @@ from mintscope.devchain.transaction import Invocation, logged
 
 SWAP_BASE_IN: Final = 9
 LOG_SWAP_BASE_IN: Final = 3
-QUOTE_TO_BASE, BASE_TO_QUOTE = 1, 2
+QUOTE_TO_BASE = 1
+BASE_TO_QUOTE = 2
 TICK_BASE: Final = 1.0001
 BIN_STEP: Final = 1.001
 DLMM_FEE_RATE: Final = FEE_BPS[Venue.METEORA_DLMM] * 10**9 // BASIS_POINTS
@@ -37,7 +38,8 @@ T = TypeVar("T")
 
 def raydium_v4(fill: Fill) -> Invocation:
     """Return a SwapBaseIn of Raydium's v4 AMM, with its ray_log."""
-    pool, amounts = fill.pool, u64(fill.amount_in, _minimum(fill))
+    pool = fill.pool
+    amounts = u64(fill.amount_in, _minimum(fill))
     direction = QUOTE_TO_BASE if fill.is_buy else BASE_TO_QUOTE
     told = u64(direction, fill.amount_in, *fill.reserves, fill.amount_out)
     ray_log = b64encode(u8(LOG_SWAP_BASE_IN) + amounts + told).decode()
@@ -84,7 +86,8 @@ def raydium_clmm(fill: Fill) -> Invocation:
 
 def whirlpool(fill: Fill) -> Invocation:
     """Return a swap_v2 of an Orca Whirlpool, published in the log since 2025."""
-    pool, is_from_first = fill.pool, u8(_is_from_first(fill))
+    pool = fill.pool
+    is_from_first = u8(_is_from_first(fill))
     a, b = _ordered(pool, pool.base, pool.quote)
     vault_a, vault_b = _ordered(pool, pool.base_vault, pool.quote_vault)
     held_a, held_b = _ordered(pool, *fill.held)

@@ -10,7 +10,8 @@ from mintscope.base.yellowstone import geyser_pb2, solana_storage_pb2
 
 def to_protobuf(entry: Mapping[str, Any], index: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:
     """Return *entry* as transaction *index* of its block."""
-    signed, meta = entry["transaction"], entry["meta"]
+    signed = entry["transaction"]
+    meta = entry["meta"]
     message = signed["message"]
     info = geyser_pb2.SubscribeUpdateTransactionInfo(
         index=index, signature=key_bytes(signed["signatures"][0])

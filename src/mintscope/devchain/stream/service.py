@@ -104,7 +104,8 @@ class GeyserServer:
         await self._expect_token(context)
         request = await anext(requests)
         cursor = await self._begin(request, context)
-        final, ping_due_s = Slot(-1), 0.0
+        final = Slot(-1)
+        ping_due_s = 0.0
         loop = asyncio.get_running_loop()
         while True:
             for slot in list(self._blockstore.between(cursor + 1, self._confirmed)):

@@ -95,7 +95,8 @@ class Bank:
     def tell_time(self, *, slot: int, time_s: int) -> None:
         """Set what programs read as the clock."""
         clock = self._svm.get_clock()
-        clock.slot, clock.unix_timestamp = slot, time_s
+        clock.slot = slot
+        clock.unix_timestamp = time_s
         self._svm.set_clock(clock)
 
     def simulate(self, transaction: VersionedTransaction) -> Execution:

@@ -79,7 +79,8 @@ def _message(message: AnyMessage) -> Json:
 def _meta(outcome: Execution, account: Callable[[Pubkey], Account | None]) -> Json:
     keys = outcome.keys.all
     read = {key: account(key) for key in keys if key not in outcome.before}
-    before, after = {**read, **outcome.before}, {**read, **outcome.after}
+    before = {**read, **outcome.before}
+    after = {**read, **outcome.after}
     error = outcome.error
     meta: Json = {
         "err": error,

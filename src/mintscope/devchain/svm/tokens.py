@@ -13,7 +13,8 @@ TOKEN_2022: Final = Pubkey.from_string("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPx
 PROGRAMS: Final = {TOKEN: "spl-token", TOKEN_2022: "spl-token-2022"}
 MINT_BYTES: Final = 82
 ACCOUNT_BYTES: Final = 165
-MINT_MARK, ACCOUNT_MARK = b"\x01", b"\x02"
+MINT_MARK = b"\x01"
+ACCOUNT_MARK = b"\x02"
 
 
 def read_holding(account: Account | None) -> TokenAccount | None:

@@ -219,7 +219,8 @@ class ResourceServer:
             raise await self._unpaid(order)  # no work for those who present nothing
         if caller.bearer is None:
             raise await self._checkout.refuse_unpaid(order, work)
-        payer, key = self._gate.payer(caller), idempotency_key(request)
+        payer = self._gate.payer(caller)
+        key = idempotency_key(request)
         once = None
         if key is not None and payer.account is not None:
             once = await name_of(request, payer.account, key)
@@ -274,7 +275,9 @@ class ResourceServer:
 
         more    extensions of the demand beside those of every one
         """
-        headers, cause, option = request.response_headers, refused.cause, refused.option
+        headers = request.response_headers
+        cause = refused.cause
+        option = refused.option
         if OF_VERSION_1 in request.headers:
             unpaid = f"{VERSION_1} {unpaid}"
         error = error_of(refused, unpaid=unpaid)

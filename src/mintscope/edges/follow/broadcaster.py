@@ -209,7 +209,8 @@ class Broadcaster:
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        now_s, wait_s = self._clock.monotonic_s(), None
+        now_s = self._clock.monotonic_s()
+        wait_s = None
         renewed_count = 0
         for topic in list(self._dirty):
             if renewed_count == RENEWED_IN_A_TURN:
@@ -247,7 +248,8 @@ class Broadcaster:
             load.add_done_callback(self._loads.discard)
         elif audience.is_whole_due or audience.told is None:
             if self._has_snapshot(topic, audience):
-                audience.told, audience.apart = audience.whole, NOTHING
+                audience.told = audience.whole
+                audience.apart = NOTHING
                 audience.is_whole_due = False
                 self._send(topic, audience, audience.snapshot, is_whole=True)
         else:
@@ -263,7 +265,8 @@ class Broadcaster:
         slot = self._market.slot
         assert slot is not None, "expected a slot: there is a report"
         update = update_of(report, slot, changes(told, report) | audience.apart)
-        audience.told, audience.apart = report, NOTHING
+        audience.told = report
+        audience.apart = NOTHING
         event = encode_event(b"update", self._encoder.encode(update), event_id=self._market.seq)
         self._send(topic, audience, event, is_whole=False)
 
@@ -284,7 +287,8 @@ class Broadcaster:
         slot = self._market.slot
         assert slot is not None, "expected a slot: there is a report"
         data = b'{"slot":%d,%b' % (slot, body.removeprefix(b"{"))
-        audience.snapshot, audience.as_of = encode_event(b"snapshot", data, event_id=seq), seq
+        audience.snapshot = encode_event(b"snapshot", data, event_id=seq)
+        audience.as_of = seq
         return True
 
     async def _load(self, topic: Topic, audience: _Audience) -> None:

@@ -221,7 +221,8 @@ class Follower:
 
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
         body = self._market.report(mint, kind)
-        slot, age_ms = self._market.slot, self.age_ms()
+        slot = self._market.slot
+        age_ms = self.age_ms()
         assert slot is not None
         assert age_ms is not None
         market = self._market

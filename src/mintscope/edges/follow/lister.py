@@ -73,7 +73,8 @@ class NextFold:
         while now_s < end_s and not (now_s >= soonest_s and self._has_news()):
             await self._sleep(min(NEWS_S, end_s - now_s))
             now_s = self._clock.monotonic_s()
-        self._seen, self._looks_since_s = self._folded_to(), now_s
+        self._seen = self._folded_to()
+        self._looks_since_s = now_s
 
     def _has_news(self) -> bool:
         behind = self._finality()
@@ -204,7 +205,8 @@ class Lister:
         """Take in all mints, page by page."""
         folded, self._tracked_seq = await self._reader.folded()
         self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
-        tokens, last = TokenList(folded), 0
+        tokens = TokenList(folded)
+        last = 0
         while True:
             page = await self._reader.mints(last, MINTS_PER_READ)
             if not page.mints:

@@ -133,7 +133,9 @@ class Watcher:
     async def _watch(self) -> SignalStanding:
         """Read the signals; those that are new are looked at from now on."""
         standing = await self.writer.standing()  # first: what changes from now on is read next
-        evaluation, gone, last = self.evaluation, {*self.evaluation.numbers}, SignalId(0)
+        evaluation = self.evaluation
+        gone = {*self.evaluation.numbers}
+        last = SignalId(0)
         while part := await self.writer.revisions(last):
             gone.difference_update(part)
             last = max(part)
@@ -182,7 +184,8 @@ class Watcher:
 
     async def _advance(self, seq: int) -> None:
         """Apply events up to *seq*.  Raises LogTrimmed."""
-        tracks, now = self.evaluation.tracks, self.clock.now()
+        tracks = self.evaluation.tracks
+        now = self.clock.now()
         while tracks.seq < seq:
             if await self.writer.take() is None:
                 raise ServiceUnavailable("another process watches signals now")

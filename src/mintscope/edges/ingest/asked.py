@@ -136,7 +136,8 @@ class AskedPasts:
 
     async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
         """Do *work* until it is done or cancelled, and report its progress; end it if it fails."""
-        task, ask = asyncio.create_task(work), doing.ask
+        task = asyncio.create_task(work)
+        ask = doing.ask
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=LOOK_S)
@@ -186,7 +187,8 @@ class AskedPasts:
             if job.stage is Stage.JOINED:
                 await self._end(ask, AskState.DONE, "")
                 return
-            doing.listed, doing.read = job.listed, job.read
+            doing.listed = job.listed
+            doing.read = job.read
             if job.stage is Stage.READY:
                 doing.words = READ
                 await self.pause(LOOK_S)
@@ -228,7 +230,8 @@ class AskedPasts:
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
         """Return what *ask* does; while the node fails, wait and ask again."""
-        failures, before = 0, doing.read
+        failures = 0
+        before = doing.read
         while True:
             try:
                 found = await ask()

@@ -71,7 +71,8 @@ class DecodeAhead:
     ) -> None:
         self._decode = decode
         self._worker = worker
-        self._starts_after, self._rests_after = starts_after, rests_after
+        self._starts_after = starts_after
+        self._rests_after = rests_after
         self._patience_s = patience_s
         self._state = WorkerState.RESTS
         self._waiting: dict[int, Block] = {}  # by identity, oldest first
@@ -180,6 +181,7 @@ class DecodeAhead:
         self._unwaited_count += 1
         if self._unwaited_count < self._rests_after or self._state is not WorkerState.WORKS:
             return
-        self._state, self._waited_count = WorkerState.RESTS, 0
+        self._state = WorkerState.RESTS
+        self._waited_count = 0
         self._asked.clear()
         self._worker.end()

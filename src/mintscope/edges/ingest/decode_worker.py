@@ -82,7 +82,8 @@ class DecodeWorker:
         memory = os.memfd_create("blocks")
         os.ftruncate(memory, PLACES * PLACE_BYTES)
         self._link = _WorkerLink(ours, memory)
-        self._asked_count, self._heard_count = 0, -1
+        self._asked_count = 0
+        self._heard_count = -1
         with theirs:
             numbers = theirs.fileno(), memory
             self._process = Popen(  # noqa: S603 - our own
@@ -118,8 +119,10 @@ class DecodeWorker:
 
     def end(self) -> None:
         """End the process, whatever it does."""
-        process, self._process = self._process, None
-        link, self._link = self._link, None
+        process = self._process
+        self._process = None
+        link = self._link
+        self._link = None
         if link is not None:
             link.end()
         if process is not None:
@@ -170,7 +173,8 @@ class _WorkerLink:
         begin = end = place * PLACE_BYTES
         ends = []
         for part in parts:
-            start, end = end, end + len(part)
+            start = end
+            end = end + len(part)
             if end - begin > PLACE_BYTES:
                 return AskedBlock(place)
             self._memory[start:end] = part

@@ -88,7 +88,8 @@ class FinalFold:
                     return
                 self._took_s = 0.0
             await self._step()
-            before_s, now_s = now_s, self._clock.monotonic_s()
+            before_s = now_s
+            now_s = self._clock.monotonic_s()
             self._took_s += now_s - before_s
             if self._under_way is not None and self._under_way.is_packed and not self._is_behind:
                 return  # to write takes long enough
@@ -232,8 +233,10 @@ class _Batch:
 
     def _pack(self, mints: Sequence[Mint]) -> None:
         for mint in mints:
-            fold, last = self._folds[mint], self._last_swap[mint]
-            changed, waypoints = fold.changed(), fold.waypoints()
+            fold = self._folds[mint]
+            last = self._last_swap[mint]
+            changed = fold.changed()
+            waypoints = fold.waypoints()
             self._packed[mint] = FoldedMint(
                 fold.state(), fold.in_sol(), changed, waypoints, fold.opened(), last
             )

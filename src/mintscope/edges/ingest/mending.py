@@ -158,7 +158,8 @@ class GapMending:
         return due is not None
 
     async def _attempt(self, due: GapMend) -> None:
-        gap, tell = due.gap, log.bind(first=due.gap.first, last=due.gap.last)
+        gap = due.gap
+        tell = log.bind(first=due.gap.first, last=due.gap.last)
         try:
             moment = await self._moment(gap)
             if due.words not in GOES_ON:
@@ -185,18 +186,22 @@ class GapMending:
 
     async def _put_off(self, due: GapMend, reason: Exception) -> None:
         now = self.clock.now()
-        words, next_at = str(reason), now + round(PUT_OFF_S * SECOND_MS)
+        words = str(reason)
+        next_at = now + round(PUT_OFF_S * SECOND_MS)
         if isinstance(reason, PastIsRead):
             words = ANOTHER
         elif isinstance(reason, CallsSpent):
-            words, next_at = SPENT, (now // DAY_MS + 1) * DAY_MS
+            words = SPENT
+            next_at = (now // DAY_MS + 1) * DAY_MS
         if words != due.words:
             log.info("gap_mending_waits", first=due.gap.first, last=due.gap.last, reason=words)
         await self.mends.put_off(due.gap, UnixMs(next_at), words)
 
     async def _failed(self, due: GapMend, words: str, *, is_last: bool) -> None:
         """Note that an attempt was in vain, and say when the next one is."""
-        gap, now, attempts = due.gap, self.clock.now(), due.attempts + 1
+        gap = due.gap
+        now = self.clock.now()
+        attempts = due.attempts + 1
         tell = log.bind(first=gap.first, last=gap.last, attempt=attempts, reason=words)
         if is_last or attempts >= self.plan.attempts_max:
             await self.mends.give_up(gap, now, words[:WORDS_MAX])
@@ -209,7 +214,9 @@ class GapMending:
     async def _moment(self, gap: Gap) -> _Moment:
         """Return when *gap* was.  Raises _Waits while it is too new."""
         overview, pace = await self.reader.overview(), await _pace(self.reader)
-        folded, slot, time = overview.folded_slot, overview.slot, overview.time
+        folded = overview.folded_slot
+        slot = overview.slot
+        time = overview.time
         if folded is None or slot is None or time is None or pace is None:
             raise _Waits(TOO_NEW)
         settled_slot = _settled(gap.last, pace)

@@ -14,7 +14,8 @@ AT_ONCE: Final = 100
 async def fold_past(store: PastFolding, mint: Mint) -> None:
     """Fold all slots that were read of *mint*, oldest first, and let ingest join them."""
     await store.restart(mint)
-    past, after = Past(mint), Slot(-1)
+    past = Past(mint)
+    after = Slot(-1)
     while slots := await store.slots(mint, after, SLOTS_MAX):
         for place, slot in enumerate(slots):
             past.apply(slot)

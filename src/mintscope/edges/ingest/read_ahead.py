@@ -54,7 +54,8 @@ class ReadAhead:
             # Else the taker would wait for ever: nothing outside asked for the end.
             failure = SourceError("the source was cancelled from inside")
         async with self._changed:
-            self._has_ended, self._failure = True, failure
+            self._has_ended = True
+            self._failure = failure
             self._changed.notify_all()
 
     @property

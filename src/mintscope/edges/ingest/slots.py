@@ -134,7 +134,8 @@ class Slots:
             return False
         decoded = self._read(block)
         swaps = decoded.swaps
-        time, standings = self._tail.effective(block.time), self.standings
+        time = self._tail.effective(block.time)
+        standings = self.standings
         quotes = Quotes(standings.of, time, self._quote_mints)
         self._pegs.show(quotes.off_peg, time)
         samples = sol_usd_samples(swaps, time, standings.agrees(WSOL), quotes)

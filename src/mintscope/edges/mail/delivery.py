@@ -78,7 +78,8 @@ class Delivery:
 
     async def round(self) -> int:
         """Deliver some of what is due; return how many were taken.  Raises ServiceUnavailable."""
-        now, now_s = self.clock.now(), self.clock.monotonic_s()
+        now = self.clock.now()
+        now_s = self.clock.monotonic_s()
         room = 0 if self.transport is None else self._room(now_s)
         taken = await self.outbox.lease(now, limit=room) if room else []
         self._tried_at_s += [now_s] * len(taken)

@@ -81,7 +81,8 @@ class SmtpTransport:
             message = message_of(email, sender=server.sender, name=server.name, at=now)
         except ValueError as cause:
             raise EmailRefused(f"expected an address to write to: {_shown(cause)}") from cause
-        sender, recipient = ascii_address(server.sender), ascii_address(email.recipient)
+        sender = ascii_address(server.sender)
+        recipient = ascii_address(email.recipient)
         try:
             async with connected(server) as client:
                 await client.sendmail(sender, [recipient], message.as_bytes())

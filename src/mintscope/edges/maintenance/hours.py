@@ -50,7 +50,9 @@ class HourWriter:
 
     async def round(self) -> None:
         """Write what is new; what cannot be written now is written in the next round."""
-        now, total, hour = self.clock.now(), counted(), hour_of(self.clock.now())
+        now = self.clock.now()
+        total = counted()
+        hour = hour_of(self.clock.now())
         new = {series: count - self._written.get(series, 0) for series, count in total.items()}
         values = {series: count for series, count in new.items() if count > 0}
         age_ms = self.age_ms()

@@ -208,10 +208,8 @@ class PaymentMaintenance:
         """Note whom nothing is sold to, and say when that changes."""
         is_stopped = await self.books.why_stopped() is not None
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
-        before, self.closure = (
-            self.closure,
-            find_closure(at_risk, self.budget, is_stopped=is_stopped),
-        )
+        before = self.closure
+        self.closure = find_closure(at_risk, self.budget, is_stopped=is_stopped)
         SALES_OPEN.set(self.closure is None or not self.closure.is_for_all)
         SALES_OPEN_TO_NEW_PAYERS.set(self.closure is None)
         if self.closure is not None and before is None:

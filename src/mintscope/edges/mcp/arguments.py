@@ -51,12 +51,14 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
     unknown = next((name for name in given if name not in known and name not in OWN), None)
     if unknown is not None:
         raise BadArguments(f"expected the arguments {', '.join(known)}; was {unknown[:50]!r}")
-    path, query = tool.path, []
+    path = tool.path
+    query = []
     for name, value in given.items():
         if name in OWN or (name == FIELDS and _chooses(tool)):
             continue
         field = tool.arguments.get(name, name)
-        segment, text = "{" + field + "}", _text(name, value)
+        segment = "{" + field + "}"
+        text = _text(name, value)
         if segment in path:
             path = path.replace(segment, quote(text, safe=""))
         else:

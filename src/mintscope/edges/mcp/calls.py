@@ -64,7 +64,8 @@ class ToolCalls:
         client   the scope of the HTTP request
         """
         try:
-            arguments, payment = read_arguments(tool, given, known), _payment(meta)
+            arguments = read_arguments(tool, given, known)
+            payment = _payment(meta)
             is_by_credits = not payment and _has_credential(client)
             price = price_of(tool.cost, arguments, is_by_credits=is_by_credits)
             expect_within(arguments, price)

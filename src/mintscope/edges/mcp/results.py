@@ -83,7 +83,8 @@ def _is_pending(answer: ApiAnswer) -> bool:
 
 
 def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
-    envelope, headers = answer.content(), answer.headers
+    envelope = answer.content()
+    headers = answer.headers
     is_by_credits = "x-credits-remaining" in headers
     settled = _decoded(headers.get("payment-response"))
     meta: dict[str, Any] = {
@@ -112,9 +113,11 @@ def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResul
 
 def _refused(answer: ApiAnswer) -> CallResult:
     """Return an error: one that says what to pay, where the API has said so."""
-    headers, error = answer.headers, answer.content()["error"]
+    headers = answer.headers
+    error = answer.content()["error"]
     required = _decoded(headers.get("payment-required"))
-    code, message = error["code"], error["message"]
+    code = error["code"]
+    message = error["message"]
     if code == "PAYMENT_REQUIRED":
         status = headers.get("x-token-status", "ready")
         message = TO_PAY + (POINTLESS.format(status=status) if status != "ready" else "")

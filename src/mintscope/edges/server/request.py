@@ -131,7 +131,8 @@ class Request:
         return self._body
 
     async def _receive_body(self) -> bytes:
-        body, is_more = b"", True
+        body = b""
+        is_more = True
         while is_more:
             message = await self.receive()
             if message["type"] == "http.disconnect":
@@ -150,7 +151,8 @@ class Request:
 
     def take_back(self) -> None:
         """Do what `if_unsent` says, once."""
-        undo, self.if_unsent = self.if_unsent, None
+        undo = self.if_unsent
+        self.if_unsent = None
         if undo is not None:
             undo()
 

@@ -124,7 +124,8 @@ class PaymentNode:
         }
         params = [b64encode(wire).decode(), options]
         trial = await self._ask("simulateTransaction", params, node_answers.SIMULATED)
-        error, slot = trial.value.err, trial.context.slot
+        error = trial.value.err
+        slot = trial.context.slot
         if error is not None:
             if _is_ours(error):
                 raise ChainUnavailable(f"simulateTransaction: {error}")

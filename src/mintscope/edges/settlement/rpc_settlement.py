@@ -131,8 +131,10 @@ class RpcSettlement(RpcTreasury):
         """Return the pace by when this node came to which slot; None before it came *slots_min*."""
         if not self._marks:
             return None
-        (first, at_s), (last, until_s) = self._marks[0], self._marks[-1]
-        slots, seconds = last - first, until_s - at_s
+        first, at_s = self._marks[0]
+        last, until_s = self._marks[-1]
+        slots = last - first
+        seconds = until_s - at_s
         if slots < slots_min:
             return None
         return Pace(min(max(seconds / slots, SLOT_S_MIN), SLOT_S_MAX), seconds)
@@ -234,7 +236,8 @@ class RpcSettlement(RpcTreasury):
 
     async def _confirmed_tip(self) -> EpochInfo:
         """Return the tip of some slots ago, or newer: many payments ask one question together."""
-        now_s, tip = self._clock.monotonic_s(), self._tip
+        now_s = self._clock.monotonic_s()
+        tip = self._tip
         is_old = now_s - self._tip_at_s >= TIP_SLOTS * self.slot_s()
         if tip is None or is_old or _failed(tip):
             tip = self._tip = asyncio.create_task(self._node.tip("confirmed"))

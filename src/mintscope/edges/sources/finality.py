@@ -145,7 +145,8 @@ class Finality:
 
     async def _count_final(self, run: Sequence[Position]) -> int:
         """Return how many of *run*, from its start, are final; they are linked, so bisect."""
-        low, high = 0, len(run)
+        low = 0
+        high = len(run)
         while low < high:
             middle = (low + high) // 2
             if await self.fate(run[middle]) is Fate.FINAL:

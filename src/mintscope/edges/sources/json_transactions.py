@@ -182,7 +182,8 @@ def read_transaction(
         if str(error).endswith(FAILED):
             return None
         return UnreadableTransaction(index, None, "malformed")
-    signed, meta = parsed.transaction, parsed.meta
+    signed = parsed.transaction
+    meta = parsed.meta
     if parsed.version not in VERSIONS:
         return UnreadableTransaction(index, signed.signatures[0], "unknown_version")
     if meta is None:

@@ -299,7 +299,8 @@ class Rpc:
             if treatment in ABSENCES:
                 return Missing(slot=slot, absence=ABSENCES[treatment])
             if not self._version.rise(asked, answer.error.message):
-                advice, said = _code(answer.error).advice, answer.error.message[:200]
+                advice = _code(answer.error).advice
+                said = answer.error.message[:200]
                 raise RpcRefused(f"{self._where} getBlock: {advice}; it said {said!r}")
         if answer.result is None:
             return Missing(slot=slot, absence=Absence.NOT_READY)

@@ -21,14 +21,16 @@ class SkippedFiles:
         file = where.rpartition(":")[0]
         if file != self._file:
             self.finish()
-            self._file, self._last = file, slot
+            self._file = file
+            self._last = slot
         if self._last is not None:
             self._last = None if is_new else slot
 
     def finish(self) -> None:
         """Warn if the last file held no new block."""
         if self._after is not None and self._last is not None:
-            since, file = self._after.slot + 1, self._file
+            since = self._after.slot + 1
+            file = self._file
             log.warning(
                 "block_file_not_newer", file=file, last_slot=self._last, expected_from=since
             )

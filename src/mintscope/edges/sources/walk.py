@@ -87,8 +87,10 @@ class Walk:
         owed_since: dict[Slot, float] | None = None,
         meter: FinalityMeter | None = None,
     ) -> None:
-        self._rpc, self._polling = rpc, polling
-        self._clock, self._sleep = clock, sleep
+        self._rpc = rpc
+        self._polling = polling
+        self._clock = clock
+        self._sleep = sleep
         self._lineage = lineage
         self._plan: deque[Slot] = deque()
         every_s = polling.fast_finality_every_s
@@ -114,7 +116,8 @@ class Walk:
         if self._settling is None and not self._finality.due_in_s():
             self._settling = asyncio.create_task(self._finality.advance())
         if self._settling is not None and self._settling.done():
-            settled, self._settling = self._settling, None
+            settled = self._settling
+            self._settling = None
             return await self._settle(settled.result())
         if not self._plan and not self._window:
             await self._replan()
@@ -133,7 +136,8 @@ class Walk:
     async def close(self) -> None:
         """End everything that goes on."""
         await self._clear()
-        settling, self._settling = self._settling, None
+        settling = self._settling
+        self._settling = None
         await _end(settling)
 
     async def interrupted(self) -> None:
@@ -148,7 +152,8 @@ class Walk:
 
     async def _clear(self) -> None:
         self._plan.clear()
-        ahead, self._ahead = self._ahead, None
+        ahead = self._ahead
+        self._ahead = None
         await _end(ahead)
         await self._window.clear()
 
@@ -194,7 +199,8 @@ class Walk:
         self.head = slot
         self._finality.note_confirmed(slot)
         CHAIN_SLOT.set(slot)
-        risen, self._risen = self._risen, asyncio.Event()
+        risen = self._risen
+        self._risen = asyncio.Event()
         risen.set()
 
     async def _lowest(self) -> tuple[Slot, Answer]:
@@ -240,7 +246,8 @@ class Walk:
         head = (await self._rpc.head(Commitment.CONFIRMED)).slot
         self._arrivals.note_named(head, asked_at_s)
         self._note_head(head)
-        first, last = Slot(slot + 1), min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
+        first = Slot(slot + 1)
+        last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
             # So few that asking for each costs less than asking which there are.
             return [Slot(each) for each in range(first, last + 1)]
@@ -256,7 +263,8 @@ class Walk:
     def _look_ahead(self) -> None:
         """Learn what follows what is in flight before all of that has come."""
         if self._ahead is not None and self._ahead.done():
-            ahead, self._ahead = self._ahead, None
+            ahead = self._ahead
+            self._ahead = None
             newest = max((*self._plan, *self._window.slots, self._lineage.tip.slot))
             self._plan.extend(slot for slot in ahead.result() if slot > newest)
             if self._window:

@@ -44,7 +44,8 @@ class WatchedSource:
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield what the source does; ends and raises as it does."""
-        tip, factor = after, 1
+        tip = after
+        factor = 1
         while True:
             reading = _Reading(self.source.updates(tip))
             try:
@@ -118,12 +119,14 @@ class _Reading:
     def take(self) -> Update | None:
         """Return the update that is there, None at the end; raise what the source raised."""
         assert self._next is not None
-        taken, self._next = self._next, None
+        taken = self._next
+        self._next = None
         return taken.result()
 
     async def end(self) -> None:
         """End the source; one that swallows every cancellation is left behind."""
-        task, self._next = self._next, None
+        task = self._next
+        self._next = None
         if task is not None:
             for _ in range(CANCELS_MAX):
                 if task.done():

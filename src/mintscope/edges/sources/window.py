@@ -48,7 +48,8 @@ class Window:
         """Return how many slots may be asked for or held."""
         sizes = [size for task in self._tasks.values() if (size := _size(task))]
         self._largest = max(self._largest, *sizes, 1)
-        held, waiting = sum(sizes), len(self._tasks) - len(sizes)
+        held = sum(sizes)
+        waiting = len(self._tasks) - len(sizes)
         more = (self._bytes_max - held) // self._largest - waiting
         return min(self._size, max(len(self._tasks) + more, 1))
 

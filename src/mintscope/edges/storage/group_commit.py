@@ -231,7 +231,8 @@ class GroupCommit(Generic[Item, Outcome]):
         self._waiting_count -= len(turn.waiters)
         is_committed = turn.commit is not _do and bool(outcomes)
         if isinstance(outcomes, Exception):
-            is_committed, outcomes = False, [outcomes] * len(staying)
+            is_committed = False
+            outcomes = [outcomes] * len(staying)
         unheard = []
         for place, outcome in zip(staying, outcomes, strict=True):
             waiter = turn.waiters[place]

@@ -118,7 +118,8 @@ class LimitBatches:
 
     async def aclose(self) -> None:
         """Stop asking, and let go of the connection."""
-        work, self._work = self._work, None
+        work = self._work
+        self._work = None
         if work is not None:
             work.cancel()
             await asyncio.wait((work,))
@@ -200,7 +201,8 @@ def _by_key(batch: Sequence[_Question]) -> dict[bytes, list[_Question]]:
 
 
 def _asked(questions: Sequence[_Question]) -> AskedWindow:
-    first, taken = questions[0], sum([each.is_take for each in questions])
+    first = questions[0]
+    taken = sum([each.is_take for each in questions])
     return AskedWindow(first.key, first.count, first.window_us, len(questions) - taken, taken)
 
 

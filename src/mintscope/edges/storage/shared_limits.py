@@ -64,7 +64,8 @@ class SharedWindow:
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
         """Admit one request of *key* if its window has room, and count it."""
-        stored, now = self._stored_key(key), now_us(self._clock)
+        stored = self._stored_key(key)
+        now = now_us(self._clock)
         until, ask_again = self._refused.get(stored, (0, 0))
         if now < ask_again:
             return Denied(_ceil_s(until - now))

@@ -149,11 +149,13 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
 
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
     """Yield the first page, and those of the market if it is shown."""
-    market, watching = parts.market if features.has_people else None, Watching(parts.watchlists)
+    market = parts.market if features.has_people else None
+    watching = Watching(parts.watchlists)
     own_credits = PersonCredits(parts.credits, parts.ledger)
     lines = live = None
     if market is not None:
-        lines, pages = TokenLines(market), OpenPages(market)
+        lines = TokenLines(market)
+        pages = OpenPages(market)
         live = LiveFront(market, lines, pages)
         yield TokensPages(market, lines, watching, pages)
         yield TokenPages(market, Views(market, parts.credits), watching, pages, origin=origin)
@@ -219,7 +221,8 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     features = features or Features()
     has_mailbox = features.has_people and parts.mailbox is not None
     features = replace(features, has_mailbox=has_mailbox)
-    files, own = static_files(), OwnOrigins(origins)
+    files = static_files()
+    own = OwnOrigins(origins)
     pages = [page for group in groups_of(parts, features, origins) for page in group.routes()]
     endpoints = PageEndpoints(
         pages=pages,

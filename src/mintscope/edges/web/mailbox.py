@@ -46,7 +46,8 @@ class MailboxPages:
 
     async def list(self, request: PageRequest) -> PageResponse:
         """Show what was written; with `to` to that address, with `after` if any is newer."""
-        wanted, after = request.query_params.line("to").lower(), request.query_params.line("after")
+        wanted = request.query_params.line("to").lower()
+        after = request.query_params.line("after")
         sent = await self._mailbox.recent(limit=SHOWN_MAX)
         shown = [each for each in sent if wanted in {"", each.email.recipient}]
         newest = shown[0].email_id if shown else 0

@@ -48,7 +48,8 @@ class Receivers:
 
     async def admit(self, host: str, user_id: UserId) -> int | None:
         """Count an attempt; None: it may be made, else in so many seconds."""
-        silence, now_s = self._silent.get(host), self._clock.monotonic_s()
+        silence = self._silent.get(host)
+        now_s = self._clock.monotonic_s()
         if silence is not None and silence.failures < SILENT_MAX:
             silence = None
         if silence is not None and now_s < silence.until_s:

@@ -95,7 +95,8 @@ class WebhookSender:
         """Free the places of what has ended, and note what came of it."""
         ended = []
         for task in [task for task in self._sending if task.done()]:
-            turn, trouble = self._sending.pop(task), task.exception()
+            turn = self._sending.pop(task)
+            trouble = task.exception()
             if trouble is None:
                 ended.append(task.result())
             else:
@@ -141,7 +142,8 @@ class WebhookSender:
         return Ended(turn, await asyncio.gather(*tried))
 
     async def _try(self, turn: Turn, webhook: DueWebhook) -> Attempt:
-        firing, host = webhook.firing, urlsplit(webhook.url).hostname or ""
+        firing = webhook.firing
+        host = urlsplit(webhook.url).hostname or ""
         retry_after_s = await self.receivers.admit(host, turn.user_id)
         if retry_after_s is not None:
             return Attempt(firing, retry_after_s=retry_after_s)

@@ -120,7 +120,9 @@ def _integers(option: str, text: str) -> list[int]:
 
 
 def _candles(path: Path) -> Candles:
-    highs, lows, closes = [], [], []
+    highs = []
+    lows = []
+    closes = []
     newest = -1
     for row in rows(path, ("t", "close")):
         newest, before = row.integer("t", 0, TIME_MAX), newest

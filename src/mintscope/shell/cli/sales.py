@@ -113,7 +113,8 @@ def sales_adopt(
     found = _parsed(signature)
 
     async def adopt(money: Money) -> Payment | NotAdopted:
-        settings, clock = configured(config).config, SystemClock()
+        settings = configured(config).config
+        clock = SystemClock()
         async with (
             open_market(settings) as market,
             open_adopter(settings, money=money, reader=market.reader, clock=clock) as adopter,

@@ -29,7 +29,8 @@ def guessable(config: Config) -> list[str]:
 
 
 def _flaws(config: Config) -> Iterator[tuple[str, str]]:
-    pepper, fee_payer = config.credits.pepper, config.payments.fee_payer_key
+    pepper = config.credits.pepper
+    fee_payer = config.payments.fee_payer_key
     if pepper is not None and not config.credits.roots:
         yield from _named("credits.pepper", flaw_of_key(bytes.fromhex(pepper.get_secret_value())))
     if fee_payer is not None:

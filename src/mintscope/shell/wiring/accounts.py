@@ -142,8 +142,10 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
 
     hasher   of passwords; None: `open_hasher()`, for the time of the block
     """
-    secrets, lifetimes = AccountSecrets.derive(pepper), _lifetimes(config.web)
-    outbox, write = Outbox(store), partial(compose, origin=origin, secrets=secrets, name=NAME)
+    secrets = AccountSecrets.derive(pepper)
+    lifetimes = _lifetimes(config.web)
+    outbox = Outbox(store)
+    write = partial(compose, origin=origin, secrets=secrets, name=NAME)
     signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
     keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     with open_hasher() if hasher is None else nullcontext(hasher) as hashing:

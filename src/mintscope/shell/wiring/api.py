@@ -121,13 +121,15 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     stack: AsyncExitStack,
     reread: Reread | None,
 ) -> int | None:
-    clock, (host, port) = SystemClock(), listener.getsockname()[:2]
+    clock = SystemClock()
+    host, port = listener.getsockname()[:2]
     enter = stack.enter_async_context
     reader = (market := await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
     ledger = money.ledger
     follower, streams, covered = await enter(following(config, reader, market.coverage, clock))
-    is_restart, pace = siblings.is_restart, follower.pace
+    is_restart = siblings.is_restart
+    pace = follower.pace
     draining = _draining(config, streams)
     limits = await enter(open_limits(config, clock))
     sales = await enter(_selling(config, money, reader, limits, clock, pace, is_restart=is_restart))
@@ -164,7 +166,8 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
         coverage=(read_coverage := lambda: covered.newest),
     )
     by_address = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
-    other, sold = other_limit(config.api), _sold_on_pages(sales, merchant, ledger)
+    other = other_limit(config.api)
+    sold = _sold_on_pages(sales, merchant, ledger)
     shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
     run = await enter(operating(config, market, money, clock, follower.age_ms))
     rules = age_rules(config.api)
@@ -223,7 +226,9 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     symbols: ReadSymbols,
 ) -> AsyncIterator[tuple[Accounts, list[Check]]]:
     """Serve accounts, maintain them and evaluate their signals during the block."""
-    store, queue, pepper = money.accounts, money.webhooks, money.pepper
+    store = money.accounts
+    queue = money.webhooks
+    pepper = money.pepper
     async with (
         open_accounts(
             config,
@@ -430,7 +435,8 @@ def gap_check(reader: MarketReader, pace: Callable[[], Pace | None]) -> Check:
         tip, newest = await reader.tip(), await reader.gaps(1)
         if tip.slot is None or tip.follows_files or not newest:
             return
-        gap, now = newest[0], pace()
+        gap = newest[0]
+        now = pace()
         if now is None or now.seconds(tip.slot - gap.last) < GAP_SHOWN_S:
             raise ServiceUnavailable(f"slots {gap.first} to {gap.last} are missing: {gap.reason}")
 

@@ -22,7 +22,8 @@ from mintscope.shell.config.dex import DexConfig
 from mintscope.shell.wiring.decoding import decoder
 
 MODULE: Final = "mintscope.shell.wiring.decode_worker"
-JSON, PROTOBUF = "json", "protobuf"
+JSON = "json"
+PROTOBUF = "protobuf"
 
 
 @contextmanager

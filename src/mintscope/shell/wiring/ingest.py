@@ -72,7 +72,8 @@ async def run_ingest(
     reread    reads the configuration again, at a SIGHUP
     Raises    FolderInUse, UnusableStore, and errors of the source that need an operator
     """
-    clock, metrics = SystemClock(), config.metrics
+    clock = SystemClock()
+    metrics = config.metrics
     with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
         with telling_what_is_compiled():
             load_ingest_kernels()

@@ -42,7 +42,8 @@ async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> Asy
 
 
 async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
-    loop, backoff = asyncio.get_running_loop(), Backoff()
+    loop = asyncio.get_running_loop()
+    backoff = Backoff()
     TASK_FAILURES.labels(name)  # shown as 0 from the start
     while True:
         began_s = loop.time()

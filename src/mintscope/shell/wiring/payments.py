@@ -166,7 +166,8 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
 
     Raises CannotSell, UnusableKeypair.
     """
-    payments, endpoint = config.payments, payment_endpoint(config.chain)
+    payments = config.payments
+    endpoint = payment_endpoint(config.chain)
     known = known_terms(payments, fee_payer_of(payments))
     accepted = accepted_terms(payments, known)
     async with AsyncExitStack() as stack:
@@ -261,7 +262,8 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
     recognise: Recognise,
     spends_kept_months: int | None,
 ) -> PaymentMaintenance:
-    clock, slot_s = facilitator.clock, chain.slot_s
+    clock = facilitator.clock
+    slot_s = chain.slot_s
     reconciler = Reconciler(
         store=money.payments,
         chain=chain,

@@ -104,7 +104,8 @@ def retention_of(config: Config) -> Retention:
 
 def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
     """Open the market; with *epoch* its writer ends with that epoch.  Raises UnusableStore."""
-    follows_all, retention = config.market.track == "all", retention_of(config)
+    follows_all = config.market.track == "all"
+    retention = retention_of(config)
     if config.store is not None:
         with extra("postgres", "psycopg", "store"):
             from mintscope.edges.storage.postgres import openers as tables  # noqa: PLC0415 - extra

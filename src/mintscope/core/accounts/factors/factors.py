@@ -76,7 +76,8 @@ class Factors:
 
     async def begin_app(self, session: Session) -> None:
         """Draw a secret for an app; it is no factor before a code of it was typed."""
-        nonce, now = self.entropy(NONCE_BYTES), self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        now = self.clock.now()
         await self.store.transact(lambda rows: _begin_app(rows, session, nonce, now))
 
     async def app_secret(self, session: Session) -> bytes | None:
@@ -92,7 +93,9 @@ class Factors:
 
         Raises    WrongCode, TooManyAttempts
         """
-        user_id, codes, now = session.user.user_id, make_codes(self.entropy), self.clock.now()
+        user_id = session.user.user_id
+        codes = make_codes(self.entropy)
+        now = self.clock.now()
         await self._code_limit.begin(user_id)
         nonce = self.entropy(NONCE_BYTES)
         made = await self.store.transact(
@@ -103,12 +106,14 @@ class Factors:
 
     async def remove_app(self, session: Session) -> None:
         """Remove the app."""
-        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         await self.store.transact(lambda rows: _remove_app(rows, session, nonce, now))
 
     async def renew_codes(self, session: Session) -> Sequence[str]:
         """Return ten new recovery codes instead of those of before; none without a factor."""
-        codes, now = make_codes(self.entropy), self.clock.now()
+        codes = make_codes(self.entropy)
+        now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         made = await self.store.transact(
             lambda rows: _renew(rows, session, codes, self.secrets, nonce, now)
@@ -133,7 +138,8 @@ class Factors:
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             raise PasskeyRefused("no further passkey can be added here")
         new = self.verifier.registered(answer, self._challenge(session, known), name)
-        codes, now = make_codes(self.entropy), self.clock.now()
+        codes = make_codes(self.entropy)
+        now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         made = await self.store.transact(
             lambda rows: _add_passkey(rows, session, new, codes, self.secrets, nonce, now)
@@ -142,7 +148,8 @@ class Factors:
 
     async def remove_passkey(self, session: Session, passkey_id: PasskeyId) -> bool:
         """Remove a passkey of the person's own; False if there is none."""
-        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(
             lambda rows: _remove_passkey(rows, session, passkey_id, nonce, now)
         )

@@ -106,7 +106,8 @@ class SecondStep:
         return self.secrets.challenge("sign-in", ticket)
 
     async def _find(self, ticket: str) -> HalfSignIn | None:
-        digest, now = self.secrets.hash(ticket), self.clock.now()
+        digest = self.secrets.hash(ticket)
+        now = self.clock.now()
         half = await self.store.read(lambda rows: rows.sign_ins.find(digest))
         return half if half is not None and half.is_good(now) else None
 

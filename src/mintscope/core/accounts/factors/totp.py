@@ -36,7 +36,8 @@ def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | 
 
     Only steps after *after*, the one whose code was accepted last: a code is good once.
     """
-    now, found = step_of(at), None
+    now = step_of(at)
+    found = None
     for step in range(now - DRIFT_STEPS, now + DRIFT_STEPS + 1):
         # Every step is compared, so that the time taken reveals nothing.
         is_its = hmac.compare_digest(code_at(secret, step).encode(), code.encode())

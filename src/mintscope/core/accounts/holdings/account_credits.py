@@ -116,7 +116,8 @@ class AccountCredits:
         credit_count    None: all
         key             the Idempotency-Key; with the same one nothing is moved again
         """
-        key_hash, now = self.secrets.request_hash(key, user_id), self.clock.now()
+        key_hash = self.secrets.request_hash(key, user_id)
+        now = self.clock.now()
         return await self.store.transact(
             lambda rows: _deposit(rows, user_id, token, credit_count, key_hash=key_hash, at=now)
         )
@@ -138,7 +139,8 @@ class AccountCredits:
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
         token = self.secrets.withdrawn_token(user_id, sent_key)
         opening = self.secrets.hash(token), hint(token)
-        key_hash, now = self.secrets.request_hash(sent_key, user_id), self.clock.now()
+        key_hash = self.secrets.request_hash(sent_key, user_id)
+        now = self.clock.now()
         moved = await self.store.transact(
             lambda rows: _withdraw(
                 rows,
@@ -188,7 +190,8 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
 
 
 def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> Holdings:
-    account, month = rows.credits.find(user_id), month_of(now)
+    account = rows.credits.find(user_id)
+    month = month_of(now)
     shown = rows.user_keys.shown(user_id, now, KEYS_PER_USER_MAX)
     return Holdings(
         balance=0 if account is None else rows.credits.balance(account),
@@ -226,7 +229,8 @@ def _deposit(  # noqa: PLR0913 - one argument for each part
         rows.moves.move(before)
     elif before.off != token or not _is_same(before, MoveKind.DEPOSIT, credit_count):
         return MoveDenied.KEY_USED
-    left, token_left = rows.credits.balance(account), rows.credits.balance(token)
+    left = rows.credits.balance(account)
+    token_left = rows.credits.balance(token)
     return Deposited(before.credit_count, left, token_left)
 
 

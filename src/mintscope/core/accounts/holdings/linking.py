@@ -41,7 +41,8 @@ class Wallets:
 
     async def link(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | LinkDenied:
         """Link a wallet that has proven to be the user's, unless it is; return all."""
-        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(lambda rows: _link(rows, holder, wallet, nonce, now))
 
     async def unlink(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | None:
@@ -82,5 +83,6 @@ def _unlink(
 
 
 def _note(rows: AccountRows, holder: Holder, action: str, wallet: Wallet, at: UnixMs) -> None:
-    actor, subject = key_actor(holder.key.key_id), f"user:{holder.key.user_id}"
+    actor = key_actor(holder.key.key_id)
+    subject = f"user:{holder.key.user_id}"
     note(rows.events, at, actor, action, subject, wallet=wallet)

@@ -87,7 +87,8 @@ def new_key(
     expires_at: UnixMs | None,
 ) -> NewKey:
     """Return what is kept of *api_key*."""
-    digest, last = secrets.hash(api_key), f"...{hint(api_key)}"
+    digest = secrets.hash(api_key)
+    last = f"...{hint(api_key)}"
     return NewKey(key_hash=digest, hint=last, name=name, scopes=scopes, expires_at=expires_at)
 
 

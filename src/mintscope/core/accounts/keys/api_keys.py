@@ -83,8 +83,10 @@ class ApiKeys:
 
         Raises    ServiceUnavailable
         """
-        used_at, self._used_at = self._used_at, {}
-        used_from, self._used_from = self._used_from, {}
+        used_at = self._used_at
+        self._used_at = {}
+        used_from = self._used_from
+        self._used_from = {}
         if not used_at:
             return
         try:
@@ -112,7 +114,8 @@ class ApiKeys:
 
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
-        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         api_key = self.draw()
         new = new_key(api_key, self.secrets, name, with_reads(scopes), _end(now, lifetime_ms))
         line = await self.store.transact(lambda rows: _add(rows, session, new, nonce, now))
@@ -145,7 +148,8 @@ class ApiKeys:
         active key of the user's own by that id that was not rotated before.
         Raises    TooManyKeys, if with an overlap both would be active
         """
-        now, user_id = self.clock.now(), session.user.user_id
+        now = self.clock.now()
+        user_id = session.user.user_id
         old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
         if old is None:
             return None
@@ -290,7 +294,8 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
     The e-mail leaves the name out: an unverified address may be a stranger's, who must get no
     texts of others.
     """
-    actor, subject = user_actor(owner.user_id), f"key:{line.key_id}"
+    actor = user_actor(owner.user_id)
+    subject = f"key:{line.key_id}"
     note(rows.events, at, actor, action, subject, hint=line.hint)
     facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
     announce(rows, owner, EmailKind.NEW_KEY, facts, nonce, since, at)

@@ -149,7 +149,8 @@ def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, a
 
 def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
     """Make the person of an address an administrator; True: *new* was added for it."""
-    at, person = new.created_at, find_person(rows.users, new.email)
+    at = new.created_at
+    person = find_person(rows.users, new.email)
     if person is None:
         user_id = rows.users.insert(new)
         note(rows.events, at, actor, "created", f"user:{user_id}")

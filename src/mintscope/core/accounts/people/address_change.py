@@ -66,7 +66,8 @@ class AddressChanges:
         what = f"change {session.user.user_id}"
         if not await self._email_limit.take(what):
             return False
-        nonce, now = self.entropy(NONCE_BYTES), self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        now = self.clock.now()
         try:
             return await self.store.transact(
                 lambda rows: _request(rows, session, email, nonce, now)
@@ -87,7 +88,8 @@ class AddressChanges:
         proof = await self._find(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return False
-        nonce, now = self.entropy(NONCE_BYTES), self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        now = self.clock.now()
         return await self.store.transact(lambda rows: _confirm(rows, session, proof, nonce, now))
 
     async def find_undo(self, link: str) -> EmailAddress | None:
@@ -104,7 +106,8 @@ class AddressChanges:
         proof = await self._find(link, Purpose.UNDO_EMAIL)
         if proof is None:
             return None
-        nonce, now = self.entropy(NONCE_BYTES), self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        now = self.clock.now()
         found = await self.store.transact(lambda rows: _undo(rows, proof, nonce, now))
         if found is None:
             return None

@@ -83,7 +83,8 @@ def _own_application(rows: AccountRows, user: User) -> SignupId | None:
 def _leave(rows: AccountRows, session: Session, at: UnixMs) -> None:
     owner = expect_session(rows, session)
     expect_removable(rows, owner)
-    actor, application = user_actor(owner.user_id), _own_application(rows, owner)
+    actor = user_actor(owner.user_id)
+    application = _own_application(rows, owner)
     tell_owner(rows.emails, owner, EmailKind.ACCOUNT_REMOVED, {}, at)
     for line in rows.watchlists.of_user(owner.user_id):
         rows.watchlists.delete(line.watchlist_id)

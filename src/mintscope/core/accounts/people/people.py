@@ -106,7 +106,8 @@ class People:
         """Return the session if it has not ended; its use is noted at most once a minute."""
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
-        digest, now = self.secrets.hash(cookie), self.clock.now()
+        digest = self.secrets.hash(cookie)
+        now = self.clock.now()
         session = await self.store.read(lambda rows: rows.sessions.find(digest))
         if session is None or not self.lifetimes.hold(session, now):
             return None

@@ -117,7 +117,8 @@ def reset(
     kept = None if proof is None else rows.users.get(UserId(proof.subject))
     if proof is None or kept is None or kept.user.email != proof.email:
         return None
-    user_id, revoked = kept.user.user_id, 0
+    user_id = kept.user.user_id
+    revoked = 0
     if kept.user.verified_at is None:  # until now it may have been a stranger's: end their keys
         revoked = rows.user_keys.revoke_active(user_id, at)
         drop_factors(rows, user_id)
@@ -190,7 +191,8 @@ def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) ->
     rows.users.hand_over(agent.user_id, owner.user_id)
     hand_over(rows, agent.user_id, owner.user_id, at)
     rows.users.update(agent.user_id, removed_at=at)
-    actor, subject = user_actor(owner.user_id), f"user:{owner.user_id}"
+    actor = user_actor(owner.user_id)
+    subject = f"user:{owner.user_id}"
     note(rows.events, at, actor, "claimed agent", subject, agent=f"user:{agent.user_id}")
     return agent
 

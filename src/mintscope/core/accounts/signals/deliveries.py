@@ -132,7 +132,8 @@ class Deliveries:
 
         A signal whose webhooks fail takes places only of those kept for such signals.
         """
-        now, room = self.clock.now(), AT_ONCE - _count(sending)
+        now = self.clock.now()
+        room = AT_ONCE - _count(sending)
         if room <= 0 or not await self.queue.read(lambda queue: queue.is_due(now)):
             return []  # asked several times a second: the locks of others are left alone
         failing = FAILING_AT_ONCE - _count([turn for turn in sending if turn.failures])

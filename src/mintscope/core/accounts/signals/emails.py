@@ -149,7 +149,8 @@ def _tell_limit(
 
 def _facts(signal: Signal, firings: Sequence[Firing], symbols: Symbols) -> dict[str, str]:
     """Return the facts of the e-mail: every text is made here, and only put in its place later."""
-    asked, newest = signal.rule, firings[-1]
+    asked = signal.rule
+    newest = firings[-1]
     fired = newest.fired
     symbol = symbol_words(symbols.get(asked.mint), asked.mint)
     what = event_words(asked, newest, symbol)

@@ -140,15 +140,22 @@ class Evaluation:
 
     def clear(self, looked_until: int) -> None:
         """Forget everything; reports behind *looked_until* are looked at."""
-        self.looked_until, self._has_begun = looked_until, False
-        self._watched, self._of_mint, self._new, self._changed = {}, {}, {}, {}
-        self._fired, self._dropped, self._begun = [], [], []
+        self.looked_until = looked_until
+        self._has_begun = False
+        self._watched = {}
+        self._of_mint = {}
+        self._new = {}
+        self._changed = {}
+        self._fired = []
+        self._dropped = []
+        self._begun = []
 
     def watch(self, signals: Iterable[Signal]) -> None:
         """Evaluate *signals*, too; one of another revision begins with the state it comes with."""
         for signal in signals:
             self._forget(signal.signal_id)
-            asked, state = signal.rule, _state_of(signal)
+            asked = signal.rule
+            state = _state_of(signal)
             number = signal.signal_id
             watched = _Watched(
                 signal_id=number,
@@ -234,7 +241,8 @@ class Evaluation:
 
     def look_at_begun(self, now: UnixMs) -> Iterator[None]:
         """Look at the mints that have begun with what was taken."""
-        begun, self._begun = self._begun, []
+        begun = self._begun
+        self._begun = []
         for mint in begun:
             yield from self._look(mint, now)
 
@@ -345,7 +353,8 @@ class Evaluation:
         if state is not watched.state and state != watched.state:
             self._has_begun |= watched.state is None
             self._new.pop(watched.signal_id, None)
-            watched.state, self._changed[watched.signal_id] = state, watched
+            watched.state = state
+            self._changed[watched.signal_id] = watched
         if crossing is not None and not watched.may_fire(now, self.firings_hour_max):
             self.held_back += watched.fires is Fires.EACH
         elif crossing is not None:

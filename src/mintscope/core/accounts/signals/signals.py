@@ -97,7 +97,8 @@ class Signals:
 
         key   the Idempotency-Key; with the same one the same signal is returned
         """
-        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         key_hash = self.secrets.request_hash(key, user_id)
         return await self.store.transact(
             lambda rows: self._make(rows, user_id, asked, nonce, key_hash, now)
@@ -126,7 +127,8 @@ class Signals:
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Signal | None:
         """Give a signal another webhook secret; for a day both sign.  None: it is not there."""
-        now, nonce = self.clock.now(), self.entropy(NONCE_BYTES)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
@@ -234,7 +236,8 @@ class Signals:
         signal = _find(rows, user_id, signal_id)
         if signal is None:
             return SignalDenied.NOT_FOUND
-        asked, before = edit(signal.rule), signal.rule
+        asked = edit(signal.rule)
+        before = signal.rule
         denied = self._denied(rows, user_id, asked, before)
         if denied is not None:
             return denied

@@ -58,7 +58,8 @@ def message_id(firing_id: FiringId) -> str:
 
 def message_of(signal: Signal, firing: Firing) -> bytes:
     """Return the body of *firing*."""
-    asked, fired = signal.rule, firing.fired
+    asked = signal.rule
+    fired = firing.fired
     data = FiredData(
         signal_id=signal.signal_id,
         event_id=firing.firing_id,
@@ -86,7 +87,8 @@ def signed(
     firing_id: FiringId, at: UnixMs, body: bytes, secrets: Sequence[bytes]
 ) -> dict[str, str]:
     """Return the headers that prove *body* to be ours and new, by each of *secrets*."""
-    name, at_s = message_id(firing_id), at // 1000
+    name = message_id(firing_id)
+    at_s = at // 1000
     text = f"{name}.{at_s}.".encode() + body
     signatures = [b64encode(hmac.digest(secret, text, "sha256")).decode() for secret in secrets]
     return {

@@ -122,7 +122,8 @@ class SignalWriter:
 
     async def write(self, packed: PackedOutcome) -> bool:
         """Write down what was packed, all or nothing; False: it does not begin where we stand."""
-        now, mints = self.clock.now(), {*packed.outcome.mints.values()}
+        now = self.clock.now()
+        mints = {*packed.outcome.mints.values()}
         symbols = await self.symbols(mints) if mints else {}
         return await self.store.transact(lambda rows: self._write(rows, packed, now, symbols))
 
@@ -162,7 +163,8 @@ class SignalWriter:
     def _write(
         self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: Symbols
     ) -> bool:
-        standing, outcome = rows.turn.standing(), packed.outcome
+        standing = rows.turn.standing()
+        outcome = packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
             return False
         rows.active.keep_states(packed.states)

@@ -122,7 +122,8 @@ def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
         raise NotApproved
     assert kept.owner is not None, "expected the user of an application in state key_issued"
     assert kept.key_nonce is not None, "expected the nonce of an application in state key_issued"
-    line, owner = rows.api_keys.of_application(offer.signup_id)[0], rows.users.get(kept.owner)
+    line = rows.api_keys.of_application(offer.signup_id)[0]
+    owner = rows.users.get(kept.owner)
     if owner is None or not _is_answer_to(kept, line, offer):
         raise KeyAlreadyExists
     return line, owner.user.username, kept.key_nonce

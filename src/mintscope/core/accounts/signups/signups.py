@@ -65,7 +65,8 @@ class Signups:
         With the *redelivery_key* of an equal application of the last ten minutes, its answer is
         given again.  Raises DuplicateApplication, ServiceUnavailable.
         """
-        nonce, proof_nonce = self.entropy(NONCE_BYTES), self.entropy(NONCE_BYTES)
+        nonce = self.entropy(NONCE_BYTES)
+        proof_nonce = self.entropy(NONCE_BYTES)
         # Without a key of the applicant's, one that no request can ever carry.
         secret = self.secrets.secret_of(nonce, redelivery_key or self.entropy(NONCE_BYTES).hex())
         new = NewApplication(
@@ -121,7 +122,8 @@ class Signups:
 
     async def forget_lapsed(self) -> int:
         """Delete what was not confirmed in 72 hours, its address being free then; say how many."""
-        now, count = self.clock.now(), 0
+        now = self.clock.now()
+        count = 0
         while found := await self.store.transact(lambda rows: _forget_lapsed(rows, now)):
             count += found
         return count
@@ -139,7 +141,8 @@ class Signups:
         return proof is not None and await self.store.transact(lambda rows: rule(rows, proof, now))
 
     async def _find_proof(self, text: str) -> EmailProof | None:
-        purpose, now = Purpose.CONFIRM_APPLICATION, self.clock.now()
+        purpose = Purpose.CONFIRM_APPLICATION
+        now = self.clock.now()
         return await find_proof(self.store, text, purpose, self.secrets, now)
 
 
@@ -158,7 +161,8 @@ def forget(
 def _apply(
     rows: AccountRows, new: NewApplication, proof_nonce: bytes
 ) -> SignupId | KeptApplication:
-    email, at = new.form.email, new.at
+    email = new.form.email
+    at = new.at
     earlier = rows.applications.find(email)
     if earlier is not None:
         if not earlier.application.has_lapsed(at):

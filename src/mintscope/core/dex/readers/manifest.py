@@ -22,8 +22,14 @@ from mintscope.core.market.swap import Swap
 BATCH_UPDATE: Final = Leg((0,), 1)
 """The accounts of BatchUpdate: who places the orders, and the market."""
 FILL_LOG: Final = bytes.fromhex("3ae6f2034b7104a9")
-MARKET_AT, TAKER_AT, BASE_MINT_AT, QUOTE_MINT_AT = 8, 72, 104, 136
-BASE_AMOUNT_AT, QUOTE_AMOUNT_AT, TAKER_ORDER_AT, IS_BUY_AT = 184, 192, 208, 216
+MARKET_AT = 8
+TAKER_AT = 72
+BASE_MINT_AT = 104
+QUOTE_MINT_AT = 136
+BASE_AMOUNT_AT = 184
+QUOTE_AMOUNT_AT = 192
+TAKER_ORDER_AT = 208
+IS_BUY_AT = 216
 LOG_DATA: Final = "Program data: "
 TRUNCATED: Final = "Log truncated"
 WORDS: Final = 3  # of the lines of calls: Program, its address, what it did

@@ -17,7 +17,11 @@ from mintscope.core.dex.token_accounts import TokenAccounts, address
 from mintscope.core.market.swap import Swap
 
 TRADE_EVENT: Final = SELF_CALL + bytes.fromhex("bddb7fd34ee661ee")
-SOL_AMOUNT, TOKEN_AMOUNT, IS_BUY, USER, SOL_RESERVE = 32, 40, 48, 49, 89
+SOL_AMOUNT = 32
+TOKEN_AMOUNT = 40
+IS_BUY = 48
+USER = 49
+SOL_RESERVE = 89
 RESERVE_MAX: Final = 10**18  # lamports: more than there are
 TAIL: Final = 250  # from here on strings and lists come first, so nothing has an offset
 DECIMALS: Final = 6  # of every mint the program makes
@@ -61,11 +65,9 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     if len(accounts) <= max(layout.user, layout.curve):
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     key = token_accounts.key
-    mint, user, curve = (
-        key(accounts[layout.mint]),
-        key(accounts[layout.user]),
-        key(accounts[layout.curve]),
-    )
+    mint = key(accounts[layout.mint])
+    user = key(accounts[layout.user])
+    curve = key(accounts[layout.curve])
     quote = WSOL if layout.quote is None else key(accounts[layout.quote])
     if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)
@@ -81,7 +83,8 @@ def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     event = _trade(call) if call.program.name == "pumpfun" else None
     if event is None:
         return []
-    mint, user = _address(event, 0), _address(event, USER)
+    mint = _address(event, 0)
+    user = _address(event, USER)
     token_accounts.complete()
     sides = {side for move in moves(call, token_accounts) if move[2] == mint for side in move[:2]}
     sides -= {user, *token_accounts.signers}

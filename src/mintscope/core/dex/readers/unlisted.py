@@ -91,7 +91,8 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
         received, gained, paid, lost = exchange
         if layout.decides:
-            gained, lost = u64(data, layout.received[0]), u64(data, layout.paid)
+            gained = u64(data, layout.received[0])
+            lost = u64(data, layout.paid)
         exchange = received, gained, paid, lost
         swaps.append(swap_of(call, exchange, moved, token_accounts, leg=leg, pool=pool))
     if not call.token_2022:

@@ -111,7 +111,8 @@ def basis_by(standing: Standing) -> PriceBasis:
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
     least = max(weighed) / FRACTION
-    low, high = standing.usd / (1 + AGREEMENT), standing.usd * (1 + AGREEMENT)
+    low = standing.usd / (1 + AGREEMENT)
+    high = standing.usd * (1 + AGREEMENT)
     # Of a pool that weighs nothing nothing is known but its price.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     counting = [(one, weight) for one, weight in counting if weight >= least]

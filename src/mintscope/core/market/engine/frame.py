@@ -77,29 +77,35 @@ class Frame:
     def changed(self) -> list[CandleRow]:
         """Return the touched rows and forget that they were."""
         self._note()
-        rows, self._changed = self._changed, []
+        rows = self._changed
+        self._changed = []
         return rows
 
     def has_opened(self) -> bool:
         """Say whether a row began since the last call."""
-        has_opened, self._has_opened = self._has_opened, False
+        has_opened = self._has_opened
+        self._has_opened = False
         return has_opened
 
     def _open(self, bucket: UnixS) -> None:
         assert bucket > self.bucket, f"expected times in order, was {bucket}"
         self._note()
-        self.bucket, self.buy, self.sell = bucket, 0, 0
+        self.bucket = bucket
+        self.buy = 0
+        self.sell = 0
 
     def _note(self) -> None:
         """Keep the row of the newest bucket if it was touched."""
         if self._is_changed and self._has_row():
             self._changed.append(self._row())
             if self._newest_row != self.bucket:
-                self._newest_row, self._has_opened = self.bucket, True
+                self._newest_row = self.bucket
+                self._has_opened = True
         self._is_changed = False
 
     def _trade(self, price: float, in_sol: float | None) -> None:
-        candle, sol = self.candle, nan if in_sol is None else in_sol
+        candle = self.candle
+        sol = nan if in_sol is None else in_sol
         if candle is not None and candle.bucket == self.bucket:
             candle.add(price, sol)
             return
@@ -121,7 +127,8 @@ class Frame:
     def _row(self) -> CandleRow:
         c = self.candle
         if c is not None and c.bucket == self.bucket:
-            flow, sol = (self.buy, self.sell, c.count), c.in_sol()
+            flow = (self.buy, self.sell, c.count)
+            sol = c.in_sol()
             in_sol = sol if sol[0] >= 0 else (None, None, None, None)
             return CandleRow(c.bucket, c.open, c.high, c.low, c.close, *flow, *in_sol)
         return CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)

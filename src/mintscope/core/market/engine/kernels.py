@@ -193,9 +193,11 @@ def keep(frame: Any, ring: Floats, closed: int, high: float, low: float) -> None
     """Put the candle that follows *closed* others into the ring."""
     z = closed % SWING
     leaving = (closed - KEPT) % SWING
-    ring[z, 0], ring[z, 1] = high, low
+    ring[z, 0] = high
+    ring[z, 1] = low
     if closed == 0:
-        frame["top"], frame["bottom"] = high, low
+        frame["top"] = high
+        frame["bottom"] = low
         return
     if closed >= KEPT and (
         (ring[leaving, 0] == frame["top"] and high < frame["top"])
@@ -234,7 +236,10 @@ def add_price(frame: Any, acc: Floats, ring: Floats, bucket: int, price: float) 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
     """Return what was bought and sold in the 60 parts that end with *number* (D8)."""
-    buy, sell, bits, head = window["buy"], window["sell"], window["bits"], window["head"]
+    buy = window["buy"]
+    sell = window["sell"]
+    bits = window["bits"]
+    head = window["head"]
     ahead = number - head
     if ahead <= 0 or bits == 0:
         return buy, sell
@@ -296,7 +301,9 @@ def apply(rows: Any, trades: Trades) -> None:
         if ahead < len(trades.rows):
             fetch(rows, trades.rows[ahead], trades.times[ahead])
         row = rows[trades.rows[j]]
-        at, price, volume = trades.times[j], trades.prices_usd[j], trades.volumes[j]
+        at = trades.times[j]
+        price = trades.prices_usd[j]
+        volume = trades.volumes[j]
         if volume > 0:
             buy = volume if trades.buys[j] else 0
             add_volumes(row, ALL_WINDOWS, at, buy, volume - buy)
@@ -318,11 +325,13 @@ def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None
 @kernel
 def refill_ring(row: Any, k: int, highs: Floats, lows: Floats) -> None:
     """Put kept closed candles, oldest first, into the ring of timeframe *k*."""
-    frame, ring = row["frames"][k], row["rings"][k]
+    frame = row["frames"][k]
+    ring = row["rings"][k]
     closed = frame["count"] - 1
     for j in range(len(highs)):
         z = (closed - len(highs) + j) % SWING
-        ring[z, 0], ring[z, 1] = highs[j], lows[j]
+        ring[z, 0] = highs[j]
+        ring[z, 1] = lows[j]
     if closed > 0:
         frame["top"], frame["bottom"] = extremes(ring, closed, KEPT)
 
@@ -406,7 +415,8 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
     """Write everything that is served of row *i*, which has a price, as of *now*."""
     row = rows[i]
     for k in range(len(WIDTHS)):
-        frame, at = row["frames"][k], k * READ
+        frame = row["frames"][k]
+        at = k * READ
         closed = frame["count"] - 1
         read_averages(row["accs"][k], closed, frame["close"], SERVICE, out[at:])
         read_swing(frame, out[at + AVERAGES :])
@@ -443,7 +453,8 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
     """Write the indicators after each of *candles*; *frame* counts those before, held by *acc*."""
-    ring, closed = np.zeros((SWING, 2)), frame["count"]
+    ring = np.zeros((SWING, 2))
+    closed = frame["count"]
     for j in range(len(candles.closes)):
         if j > 0:
             close_candle(acc, closed + j - 1, frame["close"], periods)

@@ -239,7 +239,8 @@ class LiveMarket:
         return token_report(mint, values, now, coverage, basis=basis, is_partial=is_partial)
 
     def _values(self, mint: Mint, kind: ReportKind) -> tuple[Floats, UnixS]:
-        row, now = self._live[mint], self.time
+        row = self._live[mint]
+        now = self.time
         if now is None:
             raise InsufficientData("expected at least one block; none has been read yet")
         return self._engine.snapshot(row, now, leaves_out_open=kind.is_closed), now

@@ -85,7 +85,8 @@ def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
 
     closes   (bucket, close) of every candle, oldest first; the newest is still open
     """
-    acc, found = np.zeros(ACC), []
+    acc = np.zeros(ACC)
+    found = []
     for closed, (at, _) in enumerate(closes):
         if closed:
             close_candle(acc, closed - 1, closes[closed - 1][1], SERVICE)

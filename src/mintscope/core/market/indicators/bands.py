@@ -61,5 +61,6 @@ def keltner(bars: Bars, size: int, ranges: float, of_ranges: int) -> Floats:
 @indicator("donchian", period(20), outputs=BANDS, reach=lambda size: size - 1)
 def donchian(bars: Bars, size: int) -> Floats:
     """Highest high and lowest low of the newest candles, and their mean, USD."""
-    upper, lower = highest(bars.highs, size), lowest(bars.lows, size)
+    upper = highest(bars.highs, size)
+    lower = lowest(bars.lows, size)
     return np.column_stack([upper, (upper + lower) / 2, lower])

@@ -33,7 +33,8 @@ def adx(bars: Bars, size: int) -> Floats:
     found = np.full((len(bars.closes), 3), np.nan)
     if len(bars.closes) <= size:
         return found
-    up, down = np.diff(bars.highs), -np.diff(bars.lows)
+    up = np.diff(bars.highs)
+    down = -np.diff(bars.lows)
     rising = _sums(np.where((up > down) & (up > 0), up, 0.0), size)
     falling = _sums(np.where((down > up) & (down > 0), down, 0.0), size)
     ranges = _sums(true_ranges(bars)[1:], size)
@@ -72,7 +73,8 @@ def supertrend(bars: Bars, size: int, ranges: float) -> Floats:
     spread = ranges * wilder(true_ranges(bars), size)
     middle = (bars.highs + bars.lows) / 2
     closes = bars.closes.tolist()
-    uppers, lowers = (middle + spread).tolist(), (middle - spread).tolist()
+    uppers = (middle + spread).tolist()
+    lowers = (middle - spread).tolist()
     direction = -1.0
     for n in range(size - 1, len(closes)):
         if n > size - 1:
@@ -99,7 +101,8 @@ def psar(bars: Bars, step: float, most: float) -> Floats:
     found = nothing(bars)
     if len(found) <= 1:
         return found
-    highs, lows = bars.highs.tolist(), bars.lows.tolist()
+    highs = bars.highs.tolist()
+    lows = bars.lows.tolist()
     is_rising = not (lows[0] - lows[1] > max(highs[1] - highs[0], 0.0))
     far, stop = (highs[1], lows[0]) if is_rising else (lows[1], highs[0])
     rate = step = min(step, most)
@@ -110,13 +113,15 @@ def psar(bars: Bars, step: float, most: float) -> Floats:
             edge = min if is_rising else max
             sides = lows if is_rising else highs
             found[n] = edge(far, sides[before], sides[n])
-            rate, far = step, highs[n] if is_rising else lows[n]
+            rate = step
+            far = highs[n] if is_rising else lows[n]
             stop = edge(found[n] + rate * (far - found[n]), sides[before], sides[n])
             continue
         found[n] = stop
         farther = max(far, highs[n]) if is_rising else min(far, lows[n])
         if farther != far:
-            rate, far = min(rate + step, most), farther
+            rate = min(rate + step, most)
+            far = farther
         edge = min if is_rising else max
         sides = lows if is_rising else highs
         stop = edge(stop + rate * (far - stop), sides[before], sides[n])

@@ -26,7 +26,8 @@ def _since(bars: Bars, anchor: int) -> Ints | None:
 @indicator("obv", ANCHOR, reach=lambda _: 0, reads=ANCHORED_MAX)
 def obv(bars: Bars, anchor: int) -> Floats:
     """On-balance volume, USD, since the anchor: a candle that closes higher adds, a lower takes."""
-    found, places = nothing(bars), _since(bars, anchor)
+    found = nothing(bars)
+    places = _since(bars, anchor)
     if places is not None and len(places):
         signs = np.sign(np.diff(bars.closes[places]))
         flows = bars.volumes[places] * np.concatenate([[1.0], signs])
@@ -37,7 +38,8 @@ def obv(bars: Bars, anchor: int) -> Floats:
 @indicator("avwap", ANCHOR, reach=lambda _: 0, reads=ANCHORED_MAX)
 def avwap(bars: Bars, anchor: int) -> Floats:
     """Volume-weighted price since the anchor, USD; null until something was traded."""
-    found, places = nothing(bars), _since(bars, anchor)
+    found = nothing(bars)
+    places = _since(bars, anchor)
     if places is not None:
         paid = np.cumsum(bars.volumes[places])
         tokens = np.cumsum(bars.volumes[places] / bars.typical[places])

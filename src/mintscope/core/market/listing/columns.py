@@ -213,7 +213,8 @@ class ListColumns:
 
     def _leave_minutes(self, now: UnixS) -> None:
         """Prices of minutes that leave M5 or H1 are those from before it: the newest stays."""
-        rows, before = self.rows, self.rows["before"]
+        rows = self.rows
+        before = self.rows["before"]
         were_in = M5.first_part(self._now)
         for number in sorted(self._minutes):
             if were_in <= number < M5.first_part(now):

@@ -333,10 +333,13 @@ class ListedTokens:
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
         """Return all rows from the place on that the page before ended at."""
-        order, after = self._order(asked.sort), asked.after
-        rows, without = order.rows, order.without
+        order = self._order(asked.sort)
+        after = asked.after
+        rows = order.rows
+        without = order.without
         if not asked.is_rising:
-            rows, without = rows[::-1], without[::-1]
+            rows = rows[::-1]
+            without = without[::-1]
         if after is None:
             return np.concatenate((rows, without))
         key = np.uint64(key_of(after.mint))

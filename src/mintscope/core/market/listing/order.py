@@ -22,7 +22,8 @@ def order_of(by_key: Rows, values: Floats) -> RowOrder:
     """Return *by_key*, all rows by rising key, by their *values*; NaN: none."""
     of = values[by_key]
     is_known = ~np.isnan(of)
-    rows, known = by_key[is_known], of[is_known]
+    rows = by_key[is_known]
+    known = of[is_known]
     order = np.argsort(known, kind="stable")
     return RowOrder(rows[order], known[order], by_key[~is_known])
 

@@ -72,7 +72,8 @@ class ScreenColumns:
 
     def _confidence(self) -> Floats:
         """Return what `PriceBasis.confidence` says, as a number of LEVELS."""
-        depth, at = self._taken["depth"], self._taken["set_at"]
+        depth = self._taken["depth"]
+        at = self._taken["set_at"]
         is_sure = self._taken["is_agreed"] & (at - self._taken["set_since"] >= YOUNG_S)
         age_s = self._now - at
         is_medium = is_sure & (depth >= MEDIUM_MICRO_USD) & (age_s <= OLD_S)

@@ -124,14 +124,16 @@ class TokenList:
 
     def listed(self) -> ListedTokens:
         """Return the list as it stands; takes some time, and nothing else may go on meanwhile."""
-        mints, columns = list(self._mints), self._columns
+        mints = list(self._mints)
+        columns = self._columns
         if self._names is None:
             self._names = NameIndex(self._lines, self._lengths[: len(mints)])
         if self._addresses is None:
             self._addresses = AddressIndex(self._address_bytes[: len(mints)].copy())
         rows = columns.rows[: len(mints)]
         self._stand(rows)
-        before, now = rows["before"][:, 2].copy(), rows["usd"].copy()
+        before = rows["before"][:, 2].copy()
+        now = rows["usd"].copy()
         return ListedTokens(
             self.folded,
             mints,
@@ -222,7 +224,8 @@ class TokenList:
         self.drop(one.mint)
         row = self._rows[one.mint] = self._take_row()
         self._columns.start_row(row)
-        kept, since = self._columns.rows[row], one.since
+        kept = self._columns.rows[row]
+        since = one.since
         kept["before"] = [np.nan if price is None else price for price in one.before]
         kept["first"] = np.nan if one.first_usd is None else one.first_usd
         if one.state is not None:
@@ -292,11 +295,13 @@ class TokenList:
 def _load(kept: Any, state: Any) -> UnixS | None:
     """Put candle counts and the newest price of *state* into *kept*; return its first minute."""
     frames = state["frames"]
-    kept["counts"], kept["buckets"] = frames["count"], frames["open_bucket"]
+    kept["counts"] = frames["count"]
+    kept["buckets"] = frames["open_bucket"]
     if not frames["count"][M1]:
         return None
     kept["first_at"] = state["first"]
-    kept["usd"], kept["sol"] = frames["prices"][M1][-1], state["price_sol"]
+    kept["usd"] = frames["prices"][M1][-1]
+    kept["sol"] = state["price_sol"]
     return UnixS(int(state["first"]))
 
 

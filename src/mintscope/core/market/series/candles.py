@@ -123,7 +123,8 @@ def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
 
     If the first candle of all begins later, it is that one.
     """
-    candles, unpriced = list(kept.rows), list(kept.unpriced)
+    candles = list(kept.rows)
+    unpriced = list(kept.unpriced)
     count = 0 if kept.state is None else _count(kept.state, asked.timeframe)
     closed = count - len(kept.rows) - kept.newer
     changed: list[CandleRow] = []
@@ -197,7 +198,8 @@ def _count(state: bytes, timeframe: Timeframe) -> int:
 
 def _joined(group: Sequence[SeriesCandle], width_s: int) -> SeriesCandle:
     """Return one candle of consecutive ones."""
-    first, last = group[0], group[-1]
+    first = group[0]
+    last = group[-1]
     highs = [each.high_sol for each in group if each.high_sol is not None]
     lows = [each.low_sol for each in group if each.low_sol is not None]
     is_in_sol = len(highs) == len(group)
@@ -234,8 +236,10 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
     """
     if series.closed or not series.candles or not series.unpriced:
         return
-    first, width_s = series.candles[0], within.width.seconds
-    price, sol = first.open, first.open_sol
+    first = series.candles[0]
+    width_s = within.width.seconds
+    price = first.open
+    sol = first.open_sol
     end = min(first.bucket, within.until + 1)
     flows = {flow.bucket: flow for flow in series.unpriced}
     begin = max(series.unpriced[0].bucket, end - end % width_s - (within.limit + 1) * width_s)
@@ -246,7 +250,8 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
 
 def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]:
     """Yield the candles, and one for each bucket behind one of them that has none, up to now."""
-    width_s, end = within.width.seconds, min(within.until, now)
+    width_s = within.width.seconds
+    end = min(within.until, now)
     flows = {flow.bucket: flow for flow in series.unpriced}
     candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
     # A gap may be of years: what no page of this range can hold is not made.
@@ -261,5 +266,6 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
 
 def _flat(flow: UnpricedVolume, price: float, sol: float | None) -> SeriesCandle:
     """Return the candle of a span in which nothing set another price."""
-    prices, in_sol = (price,) * 4, (sol,) * 4
+    prices = (price,) * 4
+    in_sol = (sol,) * 4
     return SeriesCandle(flow.bucket, *prices, flow.buy_volume, flow.sell_volume, 0, *in_sol)

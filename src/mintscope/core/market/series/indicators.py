@@ -110,7 +110,8 @@ def indicators_of(
     averages = _averages(Candles(highs, lows, closes), start)
     found: dict[str, Floats] = dict(zip(AVERAGES, averages[:, :5].T, strict=False))
     found["macd"] = averages[:, 5:8]
-    is_whole, first = series.closed == 0, start.first
+    is_whole = series.closed == 0
+    first = start.first
     if "fibonacci" in names:
         found["fibonacci"] = _fibonacci(highs, lows, is_whole=is_whole)[first:]
     if "atr" in names:
@@ -126,7 +127,8 @@ def indicators_of(
 
 def _averages(candles: Candles, start: Start) -> Floats:
     part = Candles(*(np.ascontiguousarray(column[start.first :]) for column in candles))
-    frame, acc = np.zeros(1, kernels.FRAME), start.acc.copy()
+    frame = np.zeros(1, kernels.FRAME)
+    acc = start.acc.copy()
     frame["count"] = start.closed
     out = np.zeros((len(part.closes), kernels.READ))
     kernels.series(frame[0], acc, part, SERVICE, out)
@@ -169,7 +171,8 @@ def _atr(highs: Floats, lows: Floats, closes: Floats, *, is_whole: bool) -> Floa
 
 def _bollinger(closes: Floats) -> Floats:
     windows = _windows(closes, BOLLINGER_CANDLES, np.nan)
-    middle, spread = windows.mean(axis=1), BOLLINGER_WIDTH * windows.std(axis=1)
+    middle = windows.mean(axis=1)
+    spread = BOLLINGER_WIDTH * windows.std(axis=1)
     return np.column_stack([middle + spread, middle, middle - spread])
 
 
@@ -194,7 +197,8 @@ def _vwap(series: Series, width_s: int, typical: Floats) -> Floats:
 
 def _stochastic(rsi: Floats) -> Floats:
     windows = _windows(rsi, STOCHASTIC_CANDLES, np.nan)
-    least, most = windows.min(axis=1), windows.max(axis=1)
+    least = windows.min(axis=1)
+    most = windows.max(axis=1)
     span = most - least
     half = np.where(np.isnan(span), np.nan, 50.0)
     place = np.divide(100.0 * (rsi - least), span, out=half, where=span > SAME * most)

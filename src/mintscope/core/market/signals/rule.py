@@ -106,14 +106,18 @@ def look(
 
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
     """Return where *value* is; within the margin it is where it was."""
-    level, margin = rule.level, 0.0 if before is None else rule.margin
+    level = rule.level
+    margin = 0.0 if before is None else rule.margin
     match rule.kind:
         case SignalKind.ABOVE:
-            over, under = value > level, value <= level - margin
+            over = value > level
+            under = value <= level - margin
         case SignalKind.BELOW:
-            over, under = value >= level + margin, value < level
+            over = value >= level + margin
+            under = value < level
         case _:
-            over, under = value > level + margin, value < level - margin
+            over = value > level + margin
+            under = value < level - margin
     return RuleSide.OVER if over else RuleSide.UNDER if under else before
 
 
@@ -145,19 +149,24 @@ def _look_back(
 
 def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
     """Return the *marks* that matter: one with a value beyond all that came after it."""
-    low, high, telling = newest.low, newest.high, []
+    low = newest.low
+    high = newest.high
+    telling = []
     for mark in reversed(marks):
         if mark.low < low or mark.high > high:
             telling.append(mark)
-            low, high = min(low, mark.low), max(high, mark.high)
+            low = min(low, mark.low)
+            high = max(high, mark.high)
     return telling[::-1]
 
 
 def _move(share: float, marks: list[Mark], value: float) -> Crossing | None:
     if not marks:
         return None
-    low, high = min(mark.low for mark in marks), max(mark.high for mark in marks)
-    rise, fall = value / low - 1.0, 1.0 - value / high
+    low = min(mark.low for mark in marks)
+    high = max(mark.high for mark in marks)
+    rise = value / low - 1.0
+    fall = 1.0 - value / high
     if rise >= share and rise >= fall:
         return Crossing(value, Direction.UP, low)
     return Crossing(value, Direction.DOWN, high) if fall >= share else None

@@ -76,7 +76,9 @@ class Tracks:
         self._tracks.clear()
         self._ahead.clear()
         self._free = list(range(self._capacity))
-        self.seq, self.slot, self.time = seq, slot, time
+        self.seq = seq
+        self.slot = slot
+        self.time = time
 
     def __contains__(self, mint: Mint) -> bool:
         return mint in self._tracks
@@ -112,7 +114,8 @@ class Tracks:
         traded: list[Mint] = []
         match event:
             case Appended(header=header):
-                self.slot, self.time = header.slot, header.time
+                self.slot = header.slot
+                self.time = header.time
                 traded = self._append(event)
             case Retracted(slot=slot, mints=mints):
                 for mint in mints:
@@ -135,7 +138,8 @@ class Tracks:
         header = event.header
         if header.time // MINUTE_S <= self.time // MINUTE_S:
             return False
-        self.slot, self.time = header.slot, header.time
+        self.slot = header.slot
+        self.time = header.time
         return True
 
     def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
@@ -190,7 +194,9 @@ class Tracks:
                 self._engine.load(track.row, loaded)
                 begun.append(mint)
             else:
-                track.base, track.since, track.is_kept = loaded, [], False
+                track.base = loaded
+                track.since = []
+                track.is_kept = False
         return begun
 
     def _append(self, event: Appended) -> list[Mint]:
@@ -219,7 +225,8 @@ class Tracks:
         if track is None:
             return
         track.since = [since for since in track.since if since.slot != slot]
-        track.base, track.is_kept = _without(track.base, slot), False
+        track.base = _without(track.base, slot)
+        track.is_kept = False
         self._engine.load(track.row, track.base)
         self._trade([(track.row, since) for since in track.since])
 

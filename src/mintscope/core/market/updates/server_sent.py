@@ -33,7 +33,8 @@ def message_of(event: bytes) -> bytes:
     fields = {name: value for name, _, value in map(_split, event.split(b"\n"))}
     if b"event" not in fields:
         return b""
-    number, retry = fields.get(b"id"), fields.get(b"retry")
+    number = fields.get(b"id")
+    retry = fields.get(b"retry")
     members = [b'"type":"%b"' % fields[b"event"]]
     if number is not None:
         members.append(b'"id":"%b"' % number)

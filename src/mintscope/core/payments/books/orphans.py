@@ -102,7 +102,8 @@ def recognise(
         return None  # before any offer is tried: they may be many
     if terms.treasury not in envelope.accounts:
         return None
-    memo, amount = find_memo(envelope), transferred(envelope)
+    memo = find_memo(envelope)
+    amount = transferred(envelope)
     if memo is None or amount is None:
         return None
     for offer in offers:

@@ -121,7 +121,8 @@ def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
         return Doubt.NO_TRADE
     if not all(side >= SIDE_USD_MIN for side in (market.base_usd, market.quote_usd)):
         return Doubt.SHALLOW
-    recent, long = vwap(market.minutes, now_s), twap(market.minutes, now_s)
+    recent = vwap(market.minutes, now_s)
+    long = twap(market.minutes, now_s)
     if not abs(recent - long) <= DISAGREEMENT_MAX * long:
         return Doubt.DISAGREEMENT
     if not _is_even(market, min(recent, long)):
@@ -155,12 +156,16 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
     A token that is younger than that is averaged over its life.
     """
-    total, weight, until = 0.0, 0, int(now)
+    total = 0.0
+    weight = 0
+    until = int(now)
     horizon = now - TWAP_MINUTES * MINUTE_S
     for minute in reversed(minutes):
         since = max(int(minute.start), horizon)
         held_s = max(0, until - since)
-        total, weight, until = total + minute.close * held_s, weight + held_s, since
+        total = total + minute.close * held_s
+        weight = weight + held_s
+        until = since
         if since == horizon:
             break
     return total / weight if weight else minutes[-1].close

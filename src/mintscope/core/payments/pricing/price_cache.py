@@ -102,7 +102,8 @@ class PriceCache:
 
     def distrust(self) -> None:
         """Forget the prices: the next request reads the source again."""
-        self._price_list, self._read_again_s = None, 0.0
+        self._price_list = None
+        self._read_again_s = 0.0
 
     async def _read(self) -> None:
         now = self._clock.now()
@@ -110,17 +111,20 @@ class PriceCache:
             found = await self._source.read(now)
             sol_usd = await self._sol.read(now) if self._sol is not None else None
         except Exception:  # noqa: BLE001  whatever breaks a source, it is no reason to sell
-            found, sol_usd = Doubt.BROKEN, None
+            found = Doubt.BROKEN
+            sol_usd = None
         if isinstance(found, Quote) and self._previous and is_jump(found, self._previous):
             found = Doubt.JUMP
         if isinstance(found, Doubt):
-            self._price_list, self.doubt = None, found
+            self._price_list = None
+            self.doubt = found
             return
         price_list = PriceList(
             quote=found, decimals=self._decimals, sol_usd=sol_usd, fee_share_max=self._fee_share_max
         )
         if any(price_list.price(bundle).price > AMOUNT_MAX for bundle in BUNDLES):
-            self._price_list, self.doubt = None, Doubt.TOO_LOW
+            self._price_list = None
+            self.doubt = Doubt.TOO_LOW
             return
         self._previous = found
         self._price_list = price_list

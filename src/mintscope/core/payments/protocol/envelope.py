@@ -140,7 +140,8 @@ def _open(transaction: bytes) -> Envelope | Refused:
 
 def _is_sound(envelope: Envelope) -> bool:
     """Say whether every index points at an account and no account is named twice."""
-    header, accounts = envelope.message.header, envelope.accounts
+    header = envelope.message.header
+    accounts = envelope.accounts
     return (
         header.num_readonly_signed_accounts < SIGNER_COUNT
         and SIGNER_COUNT + header.num_readonly_unsigned_accounts <= len(accounts)

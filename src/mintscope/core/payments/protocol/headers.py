@@ -166,7 +166,8 @@ def encode_required(
 
 
 def _accepted(requirement: Requirement) -> PaymentRequirements:
-    terms, recent = requirement.terms, requirement.recent
+    terms = requirement.terms
+    recent = requirement.recent
     extra: dict[str, Any] = {
         "feePayer": terms.fee_payer,
         "decimals": terms.decimals,

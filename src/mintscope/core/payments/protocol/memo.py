@@ -92,7 +92,8 @@ def find_flaw(  # noqa: PLR0913  as above
         return Flaw.FORGED
     if urlsafe_b64encode(quote) != memo:  # one spelling only
         return Flaw.FORGED
-    head, mac = quote[:_MAC_AT], quote[_MAC_AT:]
+    head = quote[:_MAC_AT]
+    mac = quote[_MAC_AT:]
     expected = _macs(key, head, terms=terms, resource=resource, amount=amount)
     if not expected or not hmac.compare_digest(mac[: len(expected)], expected):
         return Flaw.FORGED

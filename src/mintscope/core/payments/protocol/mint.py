@@ -108,9 +108,11 @@ def expect_usable_treasury(account: AccountState | None, terms: Terms) -> None:
 
 def extensions(data: bytes) -> list[int]:
     """Return the extension types of a Token-2022 mint, as far as they can be read."""
-    kinds, at = [], EXTENSIONS_AT
+    kinds = []
+    at = EXTENSIONS_AT
     while at + 4 <= len(data):
-        kind, length = int.from_bytes(data[at : at + 2], "little"), data[at + 2 : at + 4]
+        kind = int.from_bytes(data[at : at + 2], "little")
+        length = data[at + 2 : at + 4]
         if kind == 0:
             break
         kinds.append(kind)

@@ -168,8 +168,10 @@ def _budget(envelope: Envelope, instruction: CompiledInstruction, *, kind: int, 
 
 def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
     """Expect exactly the transfer that was asked for; return its source."""
-    instruction, terms = envelope.message.instructions[2], asked.terms
-    data, accounts = bytes(instruction.data), bytes(instruction.accounts)
+    instruction = envelope.message.instructions[2]
+    terms = asked.terms
+    data = bytes(instruction.data)
+    accounts = bytes(instruction.accounts)
     if str(_program(envelope, instruction)) != terms.token_program:
         raise _Wrong(RefusalReason.TOKEN_PROGRAM)
     if (len(data), data[:1], len(accounts)) != (_TRANSFER_BYTES, b"\x0c", _TRANSFER_ACCOUNTS):

@@ -98,7 +98,8 @@ class AccountRoutes:
         """Confirm the mailbox with the code that was sent there."""
         await self.everything.pass_through(request)
         fields = FieldReader(await read_fields(request))
-        email, secret = fields.email("email"), fields.text("applicationSecret")
+        email = fields.email("email")
+        secret = fields.text("applicationSecret")
         code = fields.text("code")
         fields.expect_sound()
         await evenly(self.signup.confirm_by_code(email, secret, code))
@@ -166,7 +167,8 @@ class AccountRoutes:
 
 async def _credentials(request: Request) -> tuple[EmailAddress, str]:
     fields = FieldReader(await read_fields(request))
-    email, secret = fields.email("email"), fields.text("applicationSecret")
+    email = fields.email("email")
+    secret = fields.text("applicationSecret")
     fields.expect_sound()
     return email, secret
 

@@ -141,11 +141,9 @@ class RotateRoutes:
 
         Raises InvalidProof, RotatedRecently and NothingToRotate.
         """
-        claim, secrets, now = (
-            _claim(merchant, proof),
-            merchant.facilitator.secrets,
-            self.clock.now(),
-        )
+        claim = _claim(merchant, proof)
+        secrets = merchant.facilitator.secrets
+        now = self.clock.now()
         flaws = [
             find_flaw(
                 each.rotation,
@@ -208,7 +206,8 @@ class RotateRoutes:
         The first is that of now; it may have been given while others signed.
         """
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
-        secrets, now = merchant.facilitator.secrets, self.clock.now()
+        secrets = merchant.facilitator.secrets
+        now = self.clock.now()
         signing = secrets.at(now)
         every = [signing, *(each for each in secrets.all() if each is not signing)]
         return [each.credit_token(MessageHash(digest), key) for each in every]

@@ -94,7 +94,8 @@ class CreditRoutes:
 
         Raises MissingToken where that is one that *caller* has not shown.
         """
-        purchase, paid = settled.payment.purchase, settled.payment.paid
+        purchase = settled.payment.purchase
+        paid = settled.payment.paid
         if isinstance(purchase, TopUp):
             shown = None
             if caller.bearer is not None:

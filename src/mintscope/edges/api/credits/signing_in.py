@@ -84,7 +84,8 @@ class SignIns:
         holder of its Idempotency-Key, *key*; anyone else is refused.
         Raises CheckoutRefused, and what *work* raises.
         """
-        account, name = charge.payer.account, None
+        account = charge.payer.account
+        name = None
         if account is not None and key is not None:
             name = await name_of(request, account, f"{charge.once}\n{key}")
         began_at = self._kept.now()

@@ -92,7 +92,8 @@ def _names(shape: type[msgspec.Struct]) -> tuple[frozenset[str], frozenset[str]]
 def _range(field: Mapping[str, object]) -> str | None:
     if field.get("type") != "integer":
         return None
-    least, most = field.get("minimum"), field.get("maximum")
+    least = field.get("minimum")
+    most = field.get("maximum")
     above = "" if least is None else f" of at least {least}"
     return f" from {least} to {most}" if least is not None and most is not None else above
 
@@ -103,7 +104,8 @@ def _told(problem: str, values: Mapping[str, str | list[str]], shape: type[msgsp
     if not at:
         return what.replace("Object missing required field", "expected the query field")
     field = where.rstrip("`").replace("[...]", "")
-    known, value = query_fields(shape).get(field.partition("[")[0]), NO_SUCH.match(what)
+    known = query_fields(shape).get(field.partition("[")[0])
+    value = NO_SUCH.match(what)
     if known and known.range is not None:
         return f"{field}: expected an integer{known.range}; was {str(values[field])[:50]!r}"
     if known and known.values and value:

@@ -115,7 +115,8 @@ def _first_sentences(text: str) -> str:
 @cache  # an operation of the same description has the same, in whichever application it is
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
     """Return the extension, with as much of the answer as fits; not to be changed."""
-    asked, extension = _input_of(operation), dict[str, Any]()
+    asked = _input_of(operation)
+    extension = dict[str, Any]()
     for width, depth in itertools.product(WIDTHS, DEPTHS):
         extension = _write(operation, asked, depth=depth, width=width)
         if len(msgspec.json.encode(extension)) <= EXTENSION_BYTES_MAX:
@@ -186,7 +187,8 @@ def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tup
     """Return an answer of *types*, its data and its meta, and its schema down to *depth*."""
     (data, meta), components = schemas_of(types)
     examples = Examples(components)
-    example, shape = examples.of(data), _short(data, components, depth)
+    example = examples.of(data)
+    shape = _short(data, components, depth)
     if not is_enveloped:
         return example, shape
     parts = {"success": {"const": True}, "data": shape, "meta": _short(meta, components, 0)}

@@ -108,7 +108,8 @@ def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, A
     inline = {each.__name__ for each in queries}
     inline |= {each.data.__name__ for each in operations if each.media_type == EVENTS_TYPE}
     schemas, components = schemas_of((*types, *queries))
-    names, examples = dict(zip(types, schemas, strict=False)), Examples(components)
+    names = dict(zip(types, schemas, strict=False))
+    examples = Examples(components)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         described = _describe(operation, names, examples)
@@ -229,7 +230,8 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
 def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
     """Return the fields of a query; their schemas say what each is."""
     components = schemas_of((shape,))[1]
-    fields, examples = components[shape.__name__], Examples(components)
+    fields = components[shape.__name__]
+    examples = Examples(components)
     required = fields.get("required", ())
     return [
         {

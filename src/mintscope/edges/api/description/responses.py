@@ -96,7 +96,8 @@ def success_of(
     example: Any
     if operation.media_type == EVENTS_TYPE:
         shape = examples.resolved(schema)
-        schema, example = _events_of(shape), _event_of(shape, examples)
+        schema = _events_of(shape)
+        example = _event_of(shape, examples)
     else:
         example = examples.of(schema)
     if operation.media_type == JSON_TYPE and operation.error_format is ENVELOPE:

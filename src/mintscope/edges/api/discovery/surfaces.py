@@ -106,7 +106,9 @@ class Surfaces:
 
     def routes(self) -> Sequence[Route]:
         """Return a route for each description that is served."""
-        identity, operations, paths = self._identity, self._operations, self._paths
+        identity = self._identity
+        operations = self._operations
+        paths = self._paths
         described = self._paths[: sum(path in PATHS for path in paths)]
         surfaces = {
             OPENAPI: Surface(JSON, lambda: msgspec.json.encode(describe(operations, identity))),
@@ -146,7 +148,8 @@ class Surfaces:
 
     def _clients(self) -> list[Route]:
         """Return the routes of what `pip install` and `npm install` take."""
-        operations, identity = self._operations, self._identity
+        operations = self._operations
+        identity = self._identity
         wheel = Surface(ZIP, lambda: write_wheel(__version__))
         tarball = Surface(
             TAR,

@@ -24,7 +24,8 @@ PAGES: Final = (
 
 def example_target(operation: Operation) -> str:
     """Return the path and query of a call of *operation* that can be sent as it is."""
-    path, query = operation.path, []
+    path = operation.path
+    query = []
     for each in parameters_of(operation):
         if each["in"] == "path":
             path = path.replace(f"{{{each['name']}}}", str(each["example"]))

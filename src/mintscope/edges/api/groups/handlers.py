@@ -82,7 +82,8 @@ class GroupRoutes:
     async def add_group_mint(self, request: Request) -> Response:
         """Put a mint on a watchlist, unless it is there."""
         holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
-        watchlist_id, mint = _watchlist_id(request), mint_of(request.path_params["mint"])
+        watchlist_id = _watchlist_id(request)
+        mint = mint_of(request.path_params["mint"])
         added = await self.watchlists.add(holder.key.user_id, watchlist_id, mint)
         if added is WatchDenied.TOO_MANY:
             raise BadRequest(TOO_MANY_MINTS)
@@ -91,7 +92,8 @@ class GroupRoutes:
     async def remove_group_mint(self, request: Request) -> Response:
         """Take a mint off a watchlist."""
         holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
-        watchlist_id, mint = _watchlist_id(request), mint_of(request.path_params["mint"])
+        watchlist_id = _watchlist_id(request)
+        mint = mint_of(request.path_params["mint"])
         left = await self.watchlists.remove(holder.key.user_id, watchlist_id, mint)
         return self._group(request, left)
 

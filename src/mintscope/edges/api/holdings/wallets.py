@@ -125,7 +125,8 @@ class WalletRoutes:
             position = decode_cursor(query.cursor, PaymentPosition)
             before = position.begun_at, position.signature
         found = await self.wallets.payments(holder.key.user_id, before, query.limit + 1)
-        page, cursor = found[: query.limit], None
+        page = found[: query.limit]
+        cursor = None
         if len(found) > query.limit:
             cursor = encode_cursor(PaymentPosition(page[-1].begun_at, page[-1].signature))
         payments = Payments(payments=[_line(each) for each in page], next_cursor=cursor)

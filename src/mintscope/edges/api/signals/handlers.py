@@ -123,14 +123,16 @@ class SignalRoutes:
     async def list_signal_events(self, request: Request) -> Response:
         """Return the firings of a signal, newest first."""
         holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
-        signal_id, query = _signal_id(request), read_query(request, EventsQuery)
+        signal_id = _signal_id(request)
+        query = read_query(request, EventsQuery)
         before = None
         if query.cursor is not None:
             before = FiringId(decode_cursor(query.cursor, EventPosition).event_id)
         found = await self.signals.firings(holder.key.user_id, signal_id, before, query.limit + 1)
         if found is None:
             raise NotFound
-        page, cursor = found[: query.limit], None
+        page = found[: query.limit]
+        cursor = None
         if len(found) > query.limit:
             cursor = encode_cursor(EventPosition(page[-1].firing_id))
         events = Events(events=[event_of(each) for each in page], next_cursor=cursor)

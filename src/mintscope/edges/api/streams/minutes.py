@@ -62,7 +62,8 @@ class PaidMinutes:
         minute = MinuteEvent(
             credits=self._paid.debit.credit_count, credits_remaining=self._paid.balance
         )
-        retry_ms, self._retry_ms = self._retry_ms, None
+        retry_ms = self._retry_ms
+        self._retry_ms = None
         stream.say(encode_event(b"minute", msgspec.json.encode(minute), retry_ms=retry_ms))
 
     async def renew(self, stream: EventStream) -> None:
@@ -80,7 +81,8 @@ class PaidMinutes:
         if stream.is_gone():
             self._owed = paid
             return
-        self._paid, self._is_noted = paid, False
+        self._paid = paid
+        self._is_noted = False
         self.begin(stream)
 
     def note_told(self) -> None:
@@ -94,7 +96,8 @@ class PaidMinutes:
         paid = self._paid
         if paid is None or stream.has_told:
             return 0
-        self._paid, self._owed = None, paid
+        self._paid = None
+        self._owed = paid
         return paid.debit.credit_count
 
     async def settle(self, stream: EventStream) -> None:

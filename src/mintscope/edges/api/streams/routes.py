@@ -86,8 +86,10 @@ class StreamRoute:
     async def open_stream(self, request: Request) -> PushedResponse:
         """Admit, parse, see that there is something to send, take the first minute, begin."""
         caller = await self.v1.gate.admit(request)
-        asked, since = read_query(request, StreamQuery), _since(request)
-        mints, kind = self._mints(asked), kind_of(asked)
+        asked = read_query(request, StreamQuery)
+        since = _since(request)
+        mints = self._mints(asked)
+        kind = kind_of(asked)
         if request.has_payment():
             raise InvalidPayment(FOR_CREDITS)
         if caller.bearer is None:
@@ -146,7 +148,8 @@ class StreamRoute:
         return mints
 
     def _expect_fresh(self) -> None:
-        age_ms, stale_after_s = self.streams.broadcast.age_ms(), self.streams.bounds.stale_after_s
+        age_ms = self.streams.broadcast.age_ms()
+        stale_after_s = self.streams.bounds.stale_after_s
         if age_ms is None or age_ms > stale_after_s * 1000:
             raise DataStale(
                 f"expected data of at most {stale_after_s:g} s; older is not sold."

@@ -62,7 +62,8 @@ def demo_report() -> ReadReport:
     waves = np.abs(n % 360 - 180) * 3 + np.abs(n % 14 - 7) * 5 + n * 7_919 % 11
     usd = (waves + 1_000) / 40_000.0
     times = START + 60 * n
-    engine, now = Engine(1), UnixS(int(times[-1]))
+    engine = Engine(1)
+    now = UnixS(int(times[-1]))
     volumes = 1_000_000 + n * 104_729 % 9_000_000
     engine.apply(Trades(np.zeros_like(n), times, usd, usd / 160.0, volumes, n * 31 % 9 % 2 == 0))
     values = engine.snapshot(0, now)

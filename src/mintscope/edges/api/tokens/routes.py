@@ -146,7 +146,8 @@ class TokenRoutes:
         facts = await self.lists.facts_of(mint)
         if facts is None:
             raise InsufficientData(UNREAD)
-        now, look_alike_of = self.clock.now(), None
+        now = self.clock.now()
+        look_alike_of = None
         with suppress(ServiceUnavailable):  # the list is being loaded
             look_alike_of = self.lists.newest().larger_like(mint)
         data = metadata_of(mint, facts, UnixS(now // SECOND_MS), look_alike_of)

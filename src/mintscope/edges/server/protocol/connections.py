@@ -164,7 +164,8 @@ class Connections:
         groups = self._members.get(connection)
         if groups is None:
             return
-        now_s, bounds = self.clock.monotonic_s(), self.bounds
+        now_s = self.clock.monotonic_s()
+        bounds = self.bounds
         self._resting[connection] = now_s + bounds.keep_alive_s_max
         for group in groups:
             group.idle[connection] = now_s + bounds.idle_s_min
@@ -173,7 +174,8 @@ class Connections:
 
     def _sweep(self) -> None:
         """Close what has rested too long, and look again: one timer for all connections."""
-        now_s, self._sweeping = self.clock.monotonic_s(), None
+        now_s = self.clock.monotonic_s()
+        self._sweeping = None
         overdue = list(takewhile(lambda each: self._resting[each] <= now_s, self._resting))
         for connection in overdue:
             del self._resting[connection]

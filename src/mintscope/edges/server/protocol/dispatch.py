@@ -32,7 +32,8 @@ class DispatchingProtocol(PacedProtocol):
 
     def _dispatch(self, head: Head, body: bytearray) -> None:
         """Begin to answer the request that the parser has just read to its end."""
-        parser, express = self.parser, self.open_connections.express
+        parser = self.parser
+        express = self.open_connections.express
         method = parser.get_method()
         # The parser reads nothing behind an upgrade, and we speak no other protocol.
         stays = head.version != "1.0" and parser.should_keep_alive() and not parser.should_upgrade()
@@ -45,12 +46,14 @@ class DispatchingProtocol(PacedProtocol):
             and not self.flow.write_paused
             and self._is_idle()
         ):
-            cycle, before = ExpressCycle(self, head), self.cycle
+            cycle = ExpressCycle(self, head)
+            before = self.cycle
             self._express_cycle = cycle
             self.cycle = cycle  # type: ignore[assignment]  # it stands for one of uvicorn's
             if express.take(cycle):
                 return
-            self._express_cycle, self.cycle = None, before
+            self._express_cycle = None
+            self.cycle = before
         scope = self._scope(method.decode("ascii"), head)
         self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
 
@@ -64,12 +67,14 @@ class DispatchingProtocol(PacedProtocol):
         newest: object = self.cycle
         if newest is cycle:
             self.cycle = ordinary
-        self._express_cycle, cycle.response_complete = None, True
+        self._express_cycle = None
+        cycle.response_complete = True
         self._start_asgi_task(ordinary, self.app)
 
     def write_express(self, cycle: ExpressCycle, response: bytes) -> None:
         """Write *response*, and go on with the next request."""
-        self._express_cycle, cycle.response_complete = None, True
+        self._express_cycle = None
+        cycle.response_complete = True
         self._note_paid()
         self.transport.write(response)
         if not cycle.keep_alive and not cycle.is_followed_by_end:

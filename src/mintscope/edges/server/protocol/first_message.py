@@ -32,7 +32,8 @@ def request_of(head: Head, message: bytes) -> Head:
         raise BadRequest(f"{EXPECTED}; was no such JSON object") from cause
     if (kind := fields.pop("type", None)) != AUTH:
         raise BadRequest(f"{EXPECTED}; its type was {str(kind)[:50]!r}")
-    token, since = fields.pop("token", None), fields.pop("lastEventId", None)
+    token = fields.pop("token", None)
+    since = fields.pop("lastEventId", None)
     headers = [each for each in head.headers if since is None or each[0] != LAST_EVENT_ID]
     if isinstance(token, str):
         headers.append((b"authorization", b"Bearer " + token.encode()))

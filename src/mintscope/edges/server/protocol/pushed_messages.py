@@ -79,7 +79,8 @@ class MessagesResponse(WholeResponse):
             await super().send(message)
 
     def _push(self, message: Any) -> None:
-        head, self._head = self._head, None
+        head = self._head
+        self._head = None
         assert head is not None, "expected the head before the outlet is asked for"
         self.response_started = True
         if not self.websocket.is_open:
@@ -88,7 +89,8 @@ class MessagesResponse(WholeResponse):
         message["take"](PushedMessages(self, self.websocket))
 
     def _refuse(self, body: bytes) -> None:
-        head, self._head = self._head, None
+        head = self._head
+        self._head = None
         assert head is not None, "expected the head before the body"
         self.response_started = self.response_complete = True
         self.websocket.refuse(head["status"], head["headers"], body)

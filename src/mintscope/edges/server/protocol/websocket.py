@@ -153,7 +153,8 @@ class WebSocket:
         self._pieces += frame.data
         if frame.fin:
             self._on_first = None
-            message, self._pieces = bytes(self._pieces), bytearray()
+            message = bytes(self._pieces)
+            self._pieces = bytearray()
             on_first(message)
 
     def _flush(self) -> None:

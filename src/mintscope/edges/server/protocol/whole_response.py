@@ -61,7 +61,8 @@ class WholeResponse(RequestResponseCycle):
         if message["type"] == "http.response.start" and self._head is None:
             self._head = message
             return
-        head, self._head = self._head, None
+        head = self._head
+        self._head = None
         kind: str = message["type"]
         if kind == OUTLET_MESSAGE:
             assert head is not None, "expected the head before the outlet is asked for"

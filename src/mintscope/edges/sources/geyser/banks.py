@@ -146,7 +146,8 @@ class Banks:
         if bank_id in self._dropped:
             return None  # what was held of it is gone
         bank = self._live.get(bank_id, Bank())
-        parts, meta = bank.parts, bank.meta
+        parts = bank.parts
+        meta = bank.meta
         unnamed = self._live.get(UNNAMED, Bank())
         if bank_id != UNNAMED and (unnamed.parts or unnamed.meta is not None):
             if self._dropped:

@@ -118,7 +118,8 @@ class Stream:
 
     async def run(self) -> None:
         """Subscribe, and again when that ends, longer apart while nothing comes of it."""
-        vain, resumes = 0, True
+        vain = 0
+        resumes = True
         while True:
             endpoint = self._endpoints[vain % len(self._endpoints)]
             before = self.shelf.newest

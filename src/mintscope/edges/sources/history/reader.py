@@ -63,7 +63,8 @@ class HistoryReader:
         return reaches
 
     async def _list(self, mint: Mint, cursor: Cursor, reaches: Slot, from_time: UnixS) -> None:
-        before, top = cursor.before, None
+        before = cursor.before
+        top = None
         while True:
             wires = await self._lines(cursor, before)
             known = [wire for wire in wires if wire.slot <= reaches]

@@ -79,7 +79,8 @@ def expect_whole(path: Path) -> None:
 def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
     """Copy one file, which may be in use, into *target*.  Raises UnusableStore."""
     target.touch(mode=0o600)
-    read, written = apsw.Connection(str(source)), apsw.Connection(str(target))
+    read = apsw.Connection(str(source))
+    written = apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)
     try:
         # One moment is read to the end: otherwise each commit meanwhile makes it begin anew.

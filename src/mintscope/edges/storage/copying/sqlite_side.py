@@ -81,7 +81,8 @@ class SqliteSide:
 
     def add(self, table: Relation, rows: Sequence[Row]) -> None:
         """Add rows, all or none."""
-        db, marks = self._file(table), ", ".join("?" * len(table.columns))
+        db = self._file(table)
+        marks = ", ".join("?" * len(table.columns))
         columns = quoted(list(table.columns))
         with _without_foreign_keys(db), transaction(db):
             db.executemany(

@@ -55,7 +55,8 @@ class _Packing(Dumper):
 
 
 class _IntegerPacking(_Packing):
-    oid, element_oid = 1016, 20
+    oid = 1016
+    element_oid = 20
 
     @staticmethod
     @override
@@ -66,7 +67,8 @@ class _IntegerPacking(_Packing):
 
 
 class _FloatPacking(_Packing):
-    oid, element_oid = 1022, 701
+    oid = 1022
+    element_oid = 701
 
     @staticmethod
     @override
@@ -77,7 +79,8 @@ class _FloatPacking(_Packing):
 
 
 class _TextPacking(_Packing):
-    oid, element_oid = 1009, 25
+    oid = 1009
+    element_oid = 25
 
     @staticmethod
     @override
@@ -86,7 +89,8 @@ class _TextPacking(_Packing):
 
 
 class _BlobPacking(_Packing):
-    oid, element_oid = 1001, 17
+    oid = 1001
+    element_oid = 17
 
     @staticmethod
     @override

@@ -32,5 +32,6 @@ class ClockDifference(NamedTuple):
 def compare_clocks(database: Database, now_ms: Callable[[], int]) -> ClockDifference:
     """Ask the server what time it is; *now_ms*: our clock."""
     before_ms = now_ms()
-    server_ms, after_ms = database.execute(CLOCK).get, now_ms()
+    server_ms = database.execute(CLOCK).get
+    after_ms = now_ms()
     return ClockDifference((before_ms + after_ms) // 2 - server_ms, 1 + (after_ms - before_ms) // 2)

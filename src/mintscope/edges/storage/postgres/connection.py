@@ -141,7 +141,8 @@ class PostgresDatabase:
                 cursor.executemany(translate(statement).text, many)
                 self._changed = cursor.rowcount
                 return
-            kinds, self._changed = [COLUMNS[kind] for kind in statement.columns.values()], 0
+            kinds = [COLUMNS[kind] for kind in statement.columns.values()]
+            self._changed = 0
             rows = iter(many)  # made meanwhile: for the server, a long silence is a frozen client
             while part := list(islice(rows, ROWS_MAX)):
                 values = zip(*part, strict=True)
@@ -205,7 +206,8 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Let go of the connection."""
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             connection.close()
 
@@ -217,7 +219,8 @@ class PostgresDatabase:
         except DatabaseAway:
             self.close()
             self.execute(statement)
-        self._is_begun, self._ahead_ms = True, None
+        self._is_begun = True
+        self._ahead_ms = None
         try:
             yield
         except BaseException:

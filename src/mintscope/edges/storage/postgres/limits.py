@@ -77,7 +77,8 @@ class PostgresWindows:
         columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(
             AskedWindow._fields
         )
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         try:
             connection = connection or await self._connect()
             cursor = AsyncRawCursor(connection)
@@ -96,7 +97,8 @@ class PostgresWindows:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             await connection.close()
 

@@ -17,7 +17,8 @@ FRAMES: Final = 4
 CANDLE: Final = Struct("<q4dq")  # bucket, open, high, low, close, trades
 NO_CANDLE: Final = CANDLE.pack(-1, 0.0, 0.0, 0.0, 0.0, 0)
 # Of each swap of a slot: whether it bought, and its volume.
-IS_BUY, VOLUME = 4, 5
+IS_BUY = 4
+VOLUME = 5
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 

@@ -82,7 +82,8 @@ def remarks_on(asked: SignalRule, present: Present | None) -> Sequence[Remark]:
         return found
     age_ms = present.price_age_ms
     if age_ms is not None and age_ms >= DEAD_MS:
-        days, hours = age_ms // DAY_MS, age_ms % DAY_MS // HOUR_MS
+        days = age_ms // DAY_MS
+        hours = age_ms % DAY_MS // HOUR_MS
         ago = f"{days} days" if days > 1 else f"1 day and {hours} hours"
         text = f"This token last traded {ago} ago. The alert fires only once it trades again."
         found.append(Remark("dead", text))
@@ -98,7 +99,8 @@ def remarks_on(asked: SignalRule, present: Present | None) -> Sequence[Remark]:
 
 
 def _is_true(asked: SignalRule, value: float, present: Present) -> bool:
-    level, kind = asked.level, asked.kind
+    level = asked.level
+    kind = asked.kind
     if asked.compared is not None:
         other = present.values.get(asked.compared)
         if other is None or asked.direction is None:

@@ -70,7 +70,8 @@ GROUPS: Final = _groups()
 
 def rule_words(asked: SignalRule) -> str:
     """Return what *asked* waits for: RSI, 1 hour rises above 70.0."""
-    what, kind = field_words(asked.field), KINDS[asked.kind]
+    what = field_words(asked.field)
+    kind = KINDS[asked.kind]
     if asked.kind is SignalKind.CHANGES_BY:
         span = WINDOWS.get(asked.window_s, f"{asked.window_s // 60} minutes")
         return f"{what} {kind} {asked.percent:g} % within {span}{_candles_words(asked)}"

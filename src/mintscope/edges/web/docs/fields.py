@@ -186,7 +186,8 @@ def _text(value: object) -> str:
 
 
 def _within(schema: Schema, least: str, most: str, unit: str) -> str:
-    low, high = schema.get(least), schema.get(most)
+    low = schema.get(least)
+    high = schema.get(most)
     if low is None and high is None:
         return ""
     if high is None:

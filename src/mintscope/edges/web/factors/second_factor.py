@@ -29,8 +29,10 @@ class FactorPages:
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        fresh, app = Access.FRESH, f"{FACTORS}/app"
-        codes, passkeys = f"{FACTORS}/codes", f"{FACTORS}/passkeys"
+        fresh = Access.FRESH
+        app = f"{FACTORS}/app"
+        codes = f"{FACTORS}/codes"
+        passkeys = f"{FACTORS}/passkeys"
         yield get(FACTORS, self.show, Access.SIGNED_IN)
         yield post(app, self.begin_app, fresh)
         yield get(app, self.ask_code, fresh)
@@ -94,7 +96,8 @@ class FactorPages:
 
     async def add_passkey(self, request: PageRequest) -> PageResponse:
         """Keep what the browser brings; show the recovery codes this once."""
-        name, answer = request.form.line("name"), request.form.text("answer")
+        name = request.form.line("name")
+        answer = request.form.text("answer")
         if not (name.isprintable() and 1 <= len(name) <= NAME_LENGTH_MAX):
             return await self._passkey_page(request, {"name": NO_NAME})
         try:

@@ -33,7 +33,8 @@ class SecondStepPages:
 
     async def by_code(self, request: PageRequest) -> PageResponse:
         """Go on in a new session, for a right code."""
-        ticket, code = request.form.text("ticket"), request.form.line("code")
+        ticket = request.form.text("ticket")
+        code = request.form.line("code")
         try:
             cookie = await self._step.by_code(ticket, code, request.browser)
         except WrongCode:
@@ -42,7 +43,8 @@ class SecondStepPages:
 
     async def by_passkey(self, request: PageRequest) -> PageResponse:
         """Go on in a new session, for what a passkey signed."""
-        ticket, answer = request.form.text("ticket"), request.form.text("answer")
+        ticket = request.form.text("ticket")
+        answer = request.form.text("answer")
         try:
             cookie = await self._step.by_passkey(ticket, answer, request.browser)
         except PasskeyRefused as refused:

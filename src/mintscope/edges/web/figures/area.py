@@ -26,7 +26,8 @@ def draw_area(
     label    what is read out
     quiet    the places of values that are those before them: nothing was traded; a dotted line
     """
-    low, high = min(values, default=0.0), max(values, default=1.0)
+    low = min(values, default=0.0)
+    high = max(values, default=1.0)
     span = (high - low) or abs(high) * 0.01 or 1.0
 
     def y(value: float) -> float:

@@ -24,7 +24,8 @@ TIME_STEPS: Final = (
     *(count * HOUR_S for count in (1, 2, 3, 6, 12)),
     *(count * DAY_S for count in (1, 2, 7, 14)),
 )
-OVERBOUGHT, OVERSOLD = 70.0, 30.0
+OVERBOUGHT = 70.0
+OVERSOLD = 30.0
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
 
@@ -142,7 +143,8 @@ def _candles(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
     """Yield the candles: all that rise are one path, and all that fall."""
     step = SIZE / max(1, len(points))
     for kind in ("rise", "fall"):
-        wicks, bodies = [], []
+        wicks = []
+        bodies = []
         for place, point in enumerate(points):
             if (point.close >= point.open) is not (kind == "rise"):
                 continue
@@ -179,7 +181,8 @@ def _momentum(points: Sequence[ChartPoint], panes: _Panes) -> Iterator[Markup]:
 def _bars(
     kind: str, points: Sequence[ChartPoint], pane: _Pane, of: Callable[[ChartPoint], float]
 ) -> Markup:
-    step, zero = SIZE / max(1, len(points)), pane.y(0.0)
+    step = SIZE / max(1, len(points))
+    zero = pane.y(0.0)
     drawn = []
     for place, point in enumerate(points):
         if value := of(point):
@@ -197,7 +200,9 @@ def _curve(
     kind: str, points: Sequence[ChartPoint], pane: _Pane, of: Callable[[ChartPoint], float | None]
 ) -> Markup:
     """Return a line through the values of *of*, within the pane; None is a gap."""
-    step, drawn, pen = SIZE / max(1, len(points)), [], "M"
+    step = SIZE / max(1, len(points))
+    drawn = []
+    pen = "M"
     for place, point in enumerate(points):
         value = of(point)
         if value is None:

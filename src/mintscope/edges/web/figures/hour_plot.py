@@ -25,7 +25,8 @@ def hour_plot(
         f"{place} {HEIGHT - MARGIN - (span * value / most if most else 0):.1f}"
         for place, value in line.items()
     ]
-    end, foot = HOURS - 1, HEIGHT - MARGIN
+    end = HOURS - 1
+    foot = HEIGHT - MARGIN
     path = "L".join(points) or f"{end} {foot}"
     begin = min(line, default=end)
     return Markup(

@@ -27,7 +27,8 @@ def short_price(value: float, digits_max: int = DIGITS) -> str:
 
     0.000022584 is 0.0₄22584: four zeros, then the digits.
     """
-    sign, size = (MINUS if value < 0 else ""), abs(value)
+    sign = MINUS if value < 0 else ""
+    size = abs(value)
     if not isfinite(size) or size == 0:
         return "0" if size == 0 else NOTHING
     if size >= CENTS_FROM:
@@ -47,7 +48,8 @@ def price(value: float | None, unit: str = "$") -> Markup:
     if value is None:
         return no_value()
     before, behind = (unit, "") if len(unit) <= 1 else ("", f" {unit}")
-    shown, whole = f"{before}{short_price(value)}{behind}", f"{before}{whole_number(value)}{behind}"
+    shown = f"{before}{short_price(value)}{behind}"
+    whole = f"{before}{whole_number(value)}{behind}"
     return _heard(shown, whole)
 
 
@@ -60,7 +62,8 @@ def dollars(value: float | None) -> Markup:
 
 def short_amount(value: float) -> str:
     """Return *value* in three digits and a unit: 1.25M."""
-    sign, size = (MINUS if value < 0 else ""), abs(value)
+    sign = MINUS if value < 0 else ""
+    size = abs(value)
     for factor, unit in UNITS:
         if size >= factor * 0.9995:
             return f"{sign}{_three(size / factor)}{unit}"

@@ -40,7 +40,8 @@ def sparkline(values: Sequence[float | None], label: str = "") -> Markup:
 def _paths(values: Sequence[float | None], known: Sequence[float]) -> Markup:
     if not known:
         return Markup("")
-    low, span = min(known), max(known) - min(known)
+    low = min(known)
+    span = max(known) - min(known)
     step = WIDTH / max(1, len(values) - 1)
 
     def point(place: int, value: float) -> str:

@@ -68,7 +68,8 @@ class LiveSol:
 
     async def _last_hour(self, now: UnixS) -> Sequence[SeriesCandle]:
         """Return the candles of the last minutes, one for each; empty where there was no trade."""
-        width, minute = WIDTHS["m1"], UnixS(now - now % MINUTE_S)
+        width = WIDTHS["m1"]
+        minute = UnixS(now - now % MINUTE_S)
         since = UnixS(minute - MINUTES * MINUTE_S)
         within = Range(width=width, since=since, until=minute, limit=MINUTES + 1, is_filled=True)
         kept = await self.market.series.candles(SOL, within.asked)
@@ -93,7 +94,8 @@ def _is_traded(candle: SeriesCandle) -> bool:
 
 
 def _written(report: TokenReport) -> Mapping[str, str]:
-    h1, pressure = report.indicators.h1, report.indicators.buy_sell_pressure
+    h1 = report.indicators.h1
+    pressure = report.indicators.buy_sell_pressure
     values = {
         "usd": report.price.usd,
         "sol": report.price.sol,

@@ -43,7 +43,8 @@ class KeyPages:
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        fresh, one = Access.FRESH, f"{LIST}/{{key}}"
+        fresh = Access.FRESH
+        one = f"{LIST}/{{key}}"
         return [
             get(LIST, self.list, Access.SIGNED_IN),
             get(f"{LIST}/new", self.ask, fresh),

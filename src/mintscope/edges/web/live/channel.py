@@ -99,7 +99,8 @@ class Channel(Generic[View]):
     @contextmanager
     def reading(self, stream: PageStream, view: View) -> Iterator[None]:
         """Tell *stream* of *view* during the block."""
-        self._readers[stream], self._marks[stream] = view, stream.known
+        self._readers[stream] = view
+        self._marks[stream] = stream.known
         self.note()
         try:
             yield

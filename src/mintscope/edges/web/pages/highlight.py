@@ -26,7 +26,8 @@ def highlight(text: str, language: str) -> Markup:
     text = text.strip("\n")
     if language not in WORDS:
         return escape(text)
-    parts, at = [], 0
+    parts = []
+    at = 0
     for found in _pattern(language).finditer(text):
         name = found.lastgroup or ""
         parts += [

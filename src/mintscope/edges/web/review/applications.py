@@ -192,7 +192,8 @@ def _page(
 
 
 def _confirmation(what: Ending, application: Application, error: NotPossible | None = None) -> Page:
-    page, facts = f"admin/{what}.html", {"application": application}
+    page = f"admin/{what}.html"
+    facts = {"application": application}
     return (
         Page(page, facts) if error is None else Page(page, facts, {"": sentence(error)}, status=409)
     )

@@ -157,7 +157,8 @@ def _told(tally: Tally) -> dict[str, int]:
 def _plot(
     label: str, values: Mapping[int, int], hour: int, *, is_bad: bool = False
 ) -> dict[str, Any]:
-    total, most = sum(values.values()), max(values.values(), default=0)
+    total = sum(values.values())
+    most = max(values.values(), default=0)
     heard = f"{label}, by hour over seven days: {total} in all, {most} in an hour at most"
     svg = hour_plot(values, hour, heard)
     return {"label": label, "total": total, "most": most, "svg": svg, "is_bad": is_bad}
@@ -190,7 +191,8 @@ def _named(status: int) -> str:
 def _fund(lamports: Mapping[int, int], hour: int) -> dict[str, Any]:
     """Return the plot of what the fee payer had left, in SOL."""
     sol = {at: value / LAMPORTS_PER_SOL for at, value in lamports.items()}
-    least, last = min(sol.values(), default=None), sol[max(sol)] if sol else None
+    least = min(sol.values(), default=None)
+    last = sol[max(sol)] if sol else None
     heard = "SOL left for network fees, by hour over seven days"
     if least is not None:
         heard += f": {last:.4f} now, {least:.4f} at least"

@@ -56,7 +56,8 @@ class BuyPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show what the bundle costs now, and how it can be paid for."""
-        choice, told = choice_of(request), None
+        choice = choice_of(request)
+        told = None
         try:
             await self._sales.expect_open()
         except ServiceUnavailable:
@@ -68,7 +69,9 @@ class BuyPages:
 
     async def propose(self, request: PageRequest) -> PageResponse:
         """Write out the payment for the wallet that is connected."""
-        choice, key, payer = choice_of(request), _key(request), _wallet(request)
+        choice = choice_of(request)
+        key = _key(request)
+        payer = _wallet(request)
         chosen = token_of(choice, await self._sales.priced()).token
         try:
             found = await self._sales.propose(
@@ -89,7 +92,8 @@ class BuyPages:
 
     async def pay(self, request: PageRequest) -> PageResponse:
         """Take the signed payment, and hand out what it has bought; likewise when it is lost."""
-        choice, key = choice_of(request), _key(request)
+        choice = choice_of(request)
+        key = _key(request)
         transaction = _transaction(request)
         if request.form.text("into") == Into.ACCOUNT and request.session is None:
             return await self._tell(choice, words.SIGNED_OUT)
@@ -149,7 +153,8 @@ class BuyPages:
 
     async def _tell(self, choice: BundleChoice, told: Told) -> Page:
         facts = await self._facts(choice)
-        symbol, amount = facts["symbol"], facts["amount"] or "Some"
+        symbol = facts["symbol"]
+        amount = facts["amount"] or "Some"
         text = told.text.format(symbol=symbol, amount=amount)
         told = told._replace(title=told.title.format(symbol=symbol), text=text)
         return Page("sales/outcome.html", facts | {"told": told}, status=told.status)

@@ -80,8 +80,10 @@ def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken
 
 def facts_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> dict[str, Any]:
     """Return what every page about *choice* tells; *amount* is None without a price."""
-    bundle, chosen = choice.bundle, token_of(choice, priced)
-    terms, atoms = chosen.token.terms, _atoms(bundle, chosen)
+    bundle = choice.bundle
+    chosen = token_of(choice, priced)
+    terms = chosen.token.terms
+    atoms = _atoms(bundle, chosen)
     most = None if atoms is None else tokens_text(-(-atoms * 11 // 10), terms.decimals)
     return {
         "bundle": bundle,

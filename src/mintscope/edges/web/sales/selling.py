@@ -92,7 +92,8 @@ class CreditSales:
 
     def _paid(self, transaction: bytes) -> tuple[Terms, int]:
         """Return the terms and the atoms of *transaction*; 0, which no quote is for, of none."""
-        envelope, terms = open_envelope(transaction), self.merchant.facilitator.terms
+        envelope = open_envelope(transaction)
+        terms = self.merchant.facilitator.terms
         if isinstance(envelope, Refused):
             return terms, 0
         for each in self.merchant.payment_tokens:

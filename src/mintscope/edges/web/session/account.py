@@ -25,7 +25,9 @@ class AccountPages:
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        password, signed_in, fresh = f"{ACCOUNT}/password", Access.SIGNED_IN, Access.FRESH
+        password = f"{ACCOUNT}/password"
+        signed_in = Access.SIGNED_IN
+        fresh = Access.FRESH
         yield get("/settings", shows(Redirect("/settings/api-keys")), signed_in)
         yield get(ACCOUNT, self.show, signed_in)
         yield post(f"{ACCOUNT}/verify", self.send_verification, signed_in)

@@ -40,7 +40,8 @@ class AddressPages:
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        change, undo = "/change-email/{link}", "/undo-email/{link}"
+        change = "/change-email/{link}"
+        undo = "/undo-email/{link}"
         yield get(EMAIL, shows(Page("account/email.html")), Access.FRESH)
         yield post(EMAIL, self.send_link, Access.FRESH)
         yield get(change, self.ask_change, Access.FRESH)

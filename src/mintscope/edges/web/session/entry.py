@@ -51,7 +51,8 @@ class EntryPages:
 
     async def sign_up(self, request: PageRequest) -> PageResponse:
         """Make the account, and go on in a session of it."""
-        address, password = request.form.line("email"), request.form.text("password")
+        address = request.form.line("email")
+        password = request.form.text("password")
         errors: dict[str, str] = {}
         email = _email(address, errors)
         try:
@@ -76,7 +77,8 @@ class EntryPages:
 
     async def sign_in(self, request: PageRequest) -> PageResponse:
         """Go on in a new session: never in one whose cookie the browser had before."""
-        address, password = request.form.line("email"), request.form.text("password")
+        address = request.form.line("email")
+        password = request.form.text("password")
         errors: dict[str, str] = {}
         email = _email(address, errors)
         if not password:

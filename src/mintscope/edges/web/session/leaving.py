@@ -53,7 +53,8 @@ class LeavingPages:
         """
         if request.form.text("keep") != "yes":
             return None
-        user_id, key = request.signed_in.user.user_id, f"leaving {request.signed_in.csrf}"
+        user_id = request.signed_in.user.user_id
+        key = f"leaving {request.signed_in.csrf}"
         drawn = await self._credits.withdraw(user_id, None, key)
         return drawn if isinstance(drawn, Withdrawn) else None
 

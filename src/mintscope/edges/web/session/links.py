@@ -26,8 +26,11 @@ class LinkPages:
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        signed_in, fresh = Access.SIGNED_IN, Access.FRESH
-        confirm, verify, claim = "/confirm/{link}", "/verify/{link}", "/claim/{link}"
+        signed_in = Access.SIGNED_IN
+        fresh = Access.FRESH
+        confirm = "/confirm/{link}"
+        verify = "/verify/{link}"
+        claim = "/claim/{link}"
         yield get(confirm, self.ask_confirm)
         yield post(confirm, self.confirm)
         yield get("/confirmed", shows(Page("confirmed.html")))
@@ -48,7 +51,8 @@ class LinkPages:
 
     async def confirm(self, request: PageRequest) -> PageResponse:
         """Confirm the application, or delete it where the reader never made it."""
-        link, answer = request.path_params["link"], request.form.text("answer")
+        link = request.path_params["link"]
+        answer = request.form.text("answer")
         if answer == "mine":
             is_done = await self._signup.confirm_by_link(link)
             return Redirect("/confirmed") if is_done else link_gone("confirm")
@@ -100,7 +104,8 @@ class LinkPages:
 
     async def reset(self, request: PageRequest) -> PageResponse:
         """Set the password; every session ends, this one too."""
-        link, is_taken = request.path_params["link"], bool(request.form.text("taken"))
+        link = request.path_params["link"]
+        is_taken = bool(request.form.text("taken"))
         email = await self._people.find_reset(link)
         password = request.form.text("password")
         try:

@@ -77,7 +77,8 @@ class LivePages:
         _macros: Macros,
     ) -> None:
         """Tell what changes until the page is left."""
-        streams, channel = self._market.streams, self._channel(mint)
+        streams = self._market.streams
+        channel = self._channel(mint)
         stream = PageStream(
             outlet,
             [mint],

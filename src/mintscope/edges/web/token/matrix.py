@@ -103,7 +103,8 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
     """Yield the buyers' share of each window; *last_trade* tells nothing traded from all sold."""
-    pressure, now = report.indicators.buy_sell_pressure, report.data_span.to
+    pressure = report.indicators.buy_sell_pressure
+    now = report.data_span.to
     for field, name, span_s in WINDOWS:
         value = getattr(pressure, field)
         is_quiet = value == 0 and (last_trade is None or last_trade <= now - span_s)

@@ -67,9 +67,11 @@ class _Known:
         name = None if self.facts is None else cleaned(self.facts.name)
         symbol = None if self.facts is None else cleaned(self.facts.symbol)
         if self.line is not None:
-            name, symbol = name or self.line.listed.name, symbol or self.line.listed.symbol
+            name = name or self.line.listed.name
+            symbol = symbol or self.line.listed.symbol
         if self.mint == WSOL:  # not every chain keeps a name of it
-            name, symbol = name or "Wrapped SOL", symbol or "SOL"
+            name = name or "Wrapped SOL"
+            symbol = symbol or "SOL"
         return {
             "mint": self.mint,
             "timeframe": self.timeframe.value,
@@ -153,7 +155,8 @@ class TokenPages:
 
     async def live(self, request: PageRequest) -> PageResponse:
         """Tell an open page of what changes, as server-sent events."""
-        mint, timeframe = _mint(request), _timeframe(request)
+        mint = _mint(request)
+        timeframe = _timeframe(request)
 
         async def may_see() -> bool:
             return await self._views.standing(request, mint) is not Admission.NONE
@@ -182,7 +185,8 @@ class TokenPages:
         }
 
     async def _with_numbers(self, known: _Known, told: ToldReport, admission: Admission) -> Page:
-        mint, timeframe = known.mint, known.timeframe
+        mint = known.mint
+        timeframe = known.timeframe
         points = await self._reading.points(mint, timeframe)
         swaps = await self._reading.swaps(mint)
         return Page(

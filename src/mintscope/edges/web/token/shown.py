@@ -76,7 +76,8 @@ def shown_report(
     timeframe: Timeframe,
 ) -> dict[str, Any]:
     """Return what the template needs to show numbers."""
-    report, levels = told.report, levels_of(told.report, timeframe)
+    report = told.report
+    levels = levels_of(told.report, timeframe)
     lines = {each.name: each.usd for each in levels if each.usd is not None}
     traded_at = last_trade(points, swaps)
     return {
@@ -137,8 +138,10 @@ def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:
     """Return what the chart shows, for those who do not see it."""
     if not points:
         return "There is no candle yet."
-    low, high = min(p.low for p in points), max(p.high for p in points)
-    first, last = points[0].open, points[-1].close
+    low = min(p.low for p in points)
+    high = max(p.high for p in points)
+    first = points[0].open
+    last = points[-1].close
     moved = percent(last / first - 1.0).striptags().replace("\N{NO-BREAK SPACE}", " ")
     return (
         f"{len(points)} candles of {NAMES[timeframe]}: from ${short_price(first)} to"
@@ -150,7 +153,8 @@ def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:
 def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
     """Yield *swaps* as lines, without those that were logged without their detail."""
     for one in swaps:
-        swap, detail = one.swap, one.swap.detail
+        swap = one.swap
+        detail = one.swap.detail
         if detail is None:
             continue
         price = swap.price_usd if swap.offered is None else swap.offered[0]

@@ -67,7 +67,8 @@ class Views:
 
         Raises ServiceUnavailable, and nothing is spent.
         """
-        window, key = self._bought, f"{user_id} {mint}"
+        window = self._bought
+        key = f"{user_id} {mint}"
         if isinstance(await window.take(key), Denied):
             return True
         is_bought = False

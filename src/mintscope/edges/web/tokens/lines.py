@@ -105,7 +105,8 @@ def _movers(listed: ListedTokens) -> LinePage:
     pairs = list(zip(found.lines, found.rows, strict=True))
     moved = [pair for pair in pairs if pair[0].changes[2] is not None and pair[0].volume]
     moved.sort(key=lambda pair: -abs(pair[0].changes[2] or 0.0))
-    lines, rows = [line for line, _ in moved[:MOVERS]], [row for _, row in moved[:MOVERS]]
+    lines = [line for line, _ in moved[:MOVERS]]
+    rows = [row for _, row in moved[:MOVERS]]
     return _drawn(listed, lines, rows, None)
 
 

@@ -100,7 +100,8 @@ class LiveLists:
     def _news(self, macros: Macros, view: ListView, page: LinePage) -> News:
         drawn = macros("tokens/macros.html")
         rows = {each.mint: self._cells_of(drawn, each) for each in page.lines}
-        mark, before = str(page.slot), self._newest.get(view)
+        mark = str(page.slot)
+        before = self._newest.get(view)
         if before is not None and before.mark == mark:
             mark += "+"  # what is told of a mint may change without a slot
         now = self._newest[view] = _Lines(mark, rows)

@@ -105,8 +105,10 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 def question_of(query: FormData) -> TokensQuestion:
     """Return what *query* asks for.  Raises NotFound where no page of ours leads there."""
-    sort, after = query.text("sort") or "volume", query.text("after")
-    volume, age = query.text("volume"), query.text("age")
+    sort = query.text("sort") or "volume"
+    after = query.text("after")
+    volume = query.text("volume")
+    age = query.text("age")
     if (
         sort not in SORTS
         or volume not in {each.value for each in VOLUMES}

@@ -77,7 +77,8 @@ class TokensPages:
 
     async def watch(self, request: PageRequest) -> PageResponse:
         """Put a token on the watchlist of who is signed in, or take it off."""
-        wanted, unwanted = request.form.text("add"), request.form.text("remove")
+        wanted = request.form.text("add")
+        unwanted = request.form.text("remove")
         try:
             mint = parse_mint(wanted or unwanted)
         except InvalidTokenAddress:

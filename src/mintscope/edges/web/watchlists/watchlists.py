@@ -79,9 +79,11 @@ class WatchlistPages:
         """Give it another name.  Raises NotFound."""
         found, name = await self._own(request), request.form.line("name")
         if not _is_name(name):
-            errors, values = {"name": NOT_A_NAME}, {"name": name}
+            errors = {"name": NOT_A_NAME}
+            values = {"name": name}
             return await self._show(found, errors, values)
-        user_id, watchlist_id = request.signed_in.user.user_id, found.line.watchlist_id
+        user_id = request.signed_in.user.user_id
+        watchlist_id = found.line.watchlist_id
         if await self._watchlists.rename(user_id, watchlist_id, name) is None:
             raise NotFound
         return Redirect(_address(found), notice="watchlist-renamed")
@@ -100,7 +102,8 @@ class WatchlistPages:
                 return await self._show(found, {}, values, await self._search.find(text))
             flaw, tokens = await self._search.flaw(text, sentence(error))
             return await self._show(found, {"mint": flaw}, values, tokens)
-        user_id, watchlist_id = request.signed_in.user.user_id, found.line.watchlist_id
+        user_id = request.signed_in.user.user_id
+        watchlist_id = found.line.watchlist_id
         added = await self._watchlists.add(user_id, watchlist_id, mint)
         if added is WatchDenied.TOO_MANY:
             return await self._show(found, {"mint": FULL}, values)
@@ -115,7 +118,8 @@ class WatchlistPages:
             mint = parse_mint(request.form.line("mint"))
         except InvalidTokenAddress:
             raise NotFound from None
-        user_id, watchlist_id = request.signed_in.user.user_id, found.line.watchlist_id
+        user_id = request.signed_in.user.user_id
+        watchlist_id = found.line.watchlist_id
         await self._watchlists.remove(user_id, watchlist_id, mint)
         return Redirect(_address(found))
 

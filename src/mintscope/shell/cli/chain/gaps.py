@@ -151,7 +151,8 @@ async def _is_read(market: Market, mint: Mint, slot: Slot) -> bool:
 
 
 def _row(mend: GapMend) -> Sequence[str | int]:
-    gap, is_given_up = mend.gap, mend.given_up_at is not None
+    gap = mend.gap
+    is_given_up = mend.given_up_at is not None
     slots = gap.last - gap.first + 1
     return gap.first, gap.last, slots, gap.reason, mend.attempts, is_given_up, mend.words
 

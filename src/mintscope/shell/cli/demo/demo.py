@@ -82,11 +82,13 @@ def demo(
 
 
 def _run(folder: Path, listener: socket.socket, *, history_days: float, streams: bool) -> None:
-    world, genesis = World(seed=SEED, mints=MINTS), Genesis(SEED)
+    world = World(seed=SEED, mints=MINTS)
+    genesis = Genesis(SEED)
     traded = {each.token.symbol: each.token.mint for each in world.listed}
     chain_port, grpc_port = _free_ports(2)
     api_port = int(listener.getsockname()[1])
-    origin, rpc_url = f"http://{HOST}:{api_port}", f"http://{HOST}:{chain_port}"
+    origin = f"http://{HOST}:{api_port}"
+    rpc_url = f"http://{HOST}:{chain_port}"
     environment = child_environment(
         {
             "MINTSCOPE_DATA_DIR": str(folder),

@@ -52,13 +52,15 @@ async def _read(config: Config) -> Coverage | None:
 def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
     """Yield what *coverage*, of the window and the day before it, says."""
     since = window_start(coverage.time)
-    now, day = totals(coverage.after(since)), totals(coverage.rows)
+    now = totals(coverage.after(since))
+    day = totals(coverage.rows)
     if not day.all.calls:
         yield ok("coverage: no tokens were exchanged within the last day")
         return
     yield _shares(coverage, share_min)
     for jump in jumps(coverage):
-        missed, calls = jump.now.missed.calls, jump.now.all.calls
+        missed = jump.now.missed.calls
+        calls = jump.now.all.calls
         yield warn(
             f"coverage: {jump.program}: {missed:,} of {calls:,} calls missed since {_clock(since)},"
             f" {jump.before.missed.calls:,} of {jump.before.all.calls:,} in the day before",

@@ -83,7 +83,9 @@ def _check_pepper_file(config: Config) -> Finding:
 
 def check_ports(config: Config) -> Iterator[Finding]:
     """Listen where each process should, unless it already does."""
-    api, metrics, web = config.api, config.metrics, config.web
+    api = config.api
+    metrics = config.metrics
+    web = config.web
     yield _port("api.port", api.host, api.port, "/healthz")
     if metrics.enabled:
         yield _port("metrics.ingest_port", metrics.host, metrics.ingest_port, "/metrics")

@@ -80,7 +80,8 @@ def _check_server(mail: MailConfig) -> Finding:
 
 def check_signals(config: Config) -> Iterator[Finding]:
     """Check whether alert rules are looked at, and where their webhooks may go."""
-    signals, api = config.signals, config.api
+    signals = config.signals
+    api = config.api
     hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
     is_here = all(map(is_loopback, hosts))
     if not signals.enabled:

@@ -135,7 +135,8 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 def check_money(config: Config) -> Iterator[Finding]:
     """Add up the credit accounts, and try the pepper."""
-    place, pepper = money_place(config), pepper_file(config)
+    place = money_place(config)
+    pepper = pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():
         yield fail(
             f"money: expected {place.name}, as {pepper} is there; the service does not start",

@@ -162,7 +162,8 @@ class Giving:
         async with reading_turn(config), open_past(config, market, self.calls_per_s) as reading:
             job = await market.history_jobs.one(self.mint)
             if job is not None and job.goes_on(self.from_time):
-                self.from_time, total = job.from_time, job.listed
+                self.from_time = job.from_time
+                total = job.listed
                 typer.echo(f"going on: {job.read} of {job.listed} transactions are read")
             else:
                 total = (await self._begin(market, reading)).transactions

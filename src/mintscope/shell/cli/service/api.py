@@ -56,7 +56,9 @@ def api(
 
 def of_worker(settings: Config, worker: int) -> Config:
     """Return the settings of one of several workers: their own ports follow each other."""
-    metrics, web, more = settings.metrics, settings.web, worker - 1
+    metrics = settings.metrics
+    web = settings.web
+    more = worker - 1
     metrics = metrics.model_copy(update={"api_port": metrics.api_port + more})
     if web.admin_port is not None:
         web = web.model_copy(update={"admin_port": web.admin_port + more})

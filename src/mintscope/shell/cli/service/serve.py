@@ -46,7 +46,8 @@ def serve(
     options = [] if config is None else ["--config", str(config)]
     if is_new:
         options.append("--new")
-    settings, is_file = loaded.config, loaded.config.chain.source == "files"
+    settings = loaded.config
+    is_file = loaded.config.chain.source == "files"
     with living("serve", loaded, in_use=EXIT_FAILED) as life, held(settings, "serve"):
         for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
             with held(settings, role, patience_s=STOP_TIMEOUT_S):

@@ -45,7 +45,8 @@ async def open_past(
 
     allow   awaited before each request
     """
-    endpoint, clock = node_endpoint(config.chain), SystemClock()
+    endpoint = node_endpoint(config.chain)
+    clock = SystemClock()
     async with PacedNode(endpoint, clock=clock, calls_per_s=calls_per_s, allow=allow) as node:
         yield PastReading(config, market, node, calls_per_s)
 
@@ -124,7 +125,8 @@ class PastReading:
         After a failure call it again: it goes on.  Return how many transactions were never given:
         unless an *incomplete* past will do, IncompletePast is raised where there is one.
         """
-        node, store = self._node, self._market.history_reading
+        node = self._node
+        store = self._market.history_reading
         reader = HistoryReader(
             node, store, self._decode, in_flight=node.in_flight, progress=progress
         )

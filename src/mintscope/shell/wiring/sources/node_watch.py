@@ -72,7 +72,8 @@ class NodeWatch:
 
 class _Counted(httpx.AsyncByteStream):
     def __init__(self, stream: httpx.AsyncByteStream, counting: "_Counting") -> None:
-        self._stream, self._counting = stream, counting
+        self._stream = stream
+        self._counting = counting
 
     @override
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -117,7 +118,8 @@ async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWa
         watch.final = await finality_now(rpc, watch.pace)
         await _follow(rpc, chain, clock, seconds, watch)
         watch.version = rpc.newest_version
-    watch.calls, watch.wire_bytes = counting.calls, counting.wire_bytes
+    watch.calls = counting.calls
+    watch.wire_bytes = counting.wire_bytes
     return watch
 
 

@@ -142,7 +142,8 @@ def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
 
     Raises ServiceUnavailable before the first block.
     """
-    slot, time = listed.folded.slot, listed.folded.time
+    slot = listed.folded.slot
+    time = listed.folded.time
     if slot is None or time is None:
         raise ServiceUnavailable("No block has been read yet; try again shortly.")
     asked = read.question

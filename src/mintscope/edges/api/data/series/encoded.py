@@ -51,7 +51,8 @@ class EncodedCandles:
         begin = bisect_left(run.candles, candles[0].bucket, key=BUCKET) if candles else 0
         known = run.candles[begin : begin + len(candles)]
         if not known or known != candles[: len(known)]:
-            begin, known = 0, []
+            begin = 0
+            known = []
         new = candles[len(known) :]
         encoded = run.encoded[begin : begin + len(known)] + _encoded(new, is_open=False)
         if new and (not run.candles or new[-1].bucket >= run.candles[-1].bucket):
@@ -71,7 +72,8 @@ def _encoded(candles: Sequence[SeriesCandle], *, is_open: bool) -> list[bytes]:
 
 def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
     """Return *candle* as it is sent."""
-    c, sol = candle, None
+    c = candle
+    sol = None
     if (
         c.open_sol is not None
         and c.high_sol is not None

@@ -27,7 +27,8 @@ class FlowOfPool(Wire):
     @classmethod
     def of(cls, flow: PoolFlow) -> "FlowOfPool":
         """Return *flow* as it is sent."""
-        volume, bought = flow.volume / MICRO_USD, flow.bought / MICRO_USD
+        volume = flow.volume / MICRO_USD
+        bought = flow.bought / MICRO_USD
         return cls(volume, bought, flow.swaps, flow.traders)
 
 

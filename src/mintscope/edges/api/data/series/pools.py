@@ -48,7 +48,8 @@ def pool_page(mint: Mint, listed: ListedTokens, logged: LoggedSwaps) -> PoolPage
 
     Raises InsufficientData before the first swap that sets a price is final.
     """
-    slot, now = listed.folded.slot, listed.folded.time
+    slot = listed.folded.slot
+    now = listed.folded.time
     if slot is None or now is None:
         raise ServiceUnavailable("No block has been read yet; try again shortly.")
     packed = listed.standing_of(mint)

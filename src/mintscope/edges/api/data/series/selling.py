@@ -80,7 +80,8 @@ class SeriesShop:
         return Response(200, body)
 
     def _report(self, made: Made) -> ReadReport:
-        slot, time = made.tip.slot, made.tip.time
+        slot = made.tip.slot
+        time = made.tip.time
         if slot is None or time is None:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         age_ms = 0 if made.tip.follows_files else max(0, self.clock.now() - time * 1000)

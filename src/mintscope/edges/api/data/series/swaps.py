@@ -80,7 +80,8 @@ def _place(cursor: str) -> SwapPlace | None:
 
 
 def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
-    swap, detail = one.swap, one.swap.detail
+    swap = one.swap
+    detail = one.swap.detail
     if detail is None:
         return None
     price = swap.offered  # its own, also where SOL has the rate as its price

@@ -47,6 +47,7 @@ def _tarred(content: Mapping[str, bytes]) -> bytes:
     with tarfile.open(fileobj=archive, mode="w") as target:
         for name in sorted(content):
             entry = tarfile.TarInfo(f"package/{name}")
-            entry.size, entry.mode = len(content[name]), MODE
+            entry.size = len(content[name])
+            entry.mode = MODE
             target.addfile(entry, io.BytesIO(content[name]))
     return archive.getvalue()

@@ -173,7 +173,8 @@ class CreditBatches:
         minutes    that it begins
         """
         self._tend(at)
-        batch, answered = randbits(63), self._answered()
+        batch = randbits(63)
+        answered = self._answered()
         values = (accounts, at, batch, self._writer, answered, *more)
         try:
             taken: str = self._db.execute(statement, values).get

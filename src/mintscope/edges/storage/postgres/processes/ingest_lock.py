@@ -108,7 +108,8 @@ class IngestLock:
             ) from cause
 
     async def _release(self) -> None:
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             with suppress(psycopg.Error):
                 await connection.close()

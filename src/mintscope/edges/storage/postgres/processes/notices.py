@@ -58,7 +58,8 @@ class MarketNotices:
 
     async def aclose(self) -> None:
         """Let go of the connection."""
-        connection, self._connection = self._connection, None
+        connection = self._connection
+        self._connection = None
         if connection is not None:
             with suppress(psycopg.Error, OSError):
                 await connection.close()

@@ -56,7 +56,8 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def insert(self, new: NewApplication) -> SignupId:
         """Add an application that awaits confirmation; its address must be free."""
         columns = asdict(new)
-        form, applied_at = columns.pop("form"), columns.pop("at")
+        form = columns.pop("form")
+        applied_at = columns.pop("at")
         state = ApplicationState.AWAITING_CONFIRMATION
         return self._add(columns | form | {"state": state, "applied_at": applied_at})
 
@@ -68,9 +69,11 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
         """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first."""
-        held, sought = "", tuple[str, ...]()
+        held = ""
+        sought = tuple[str, ...]()
         if text:
-            held, sought = f"{HOLDS} AND ", (_pattern(text),) * HOLDS.count("?")
+            held = f"{HOLDS} AND "
+            sought = (_pattern(text),) * HOLDS.count("?")
         if state is None:
             order = f"{held}id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
             found = self._all(order, *sought, after, limit)

@@ -82,8 +82,10 @@ class SqlEventRows(Table[int, Event]):
 
 def rows_of(db: Database) -> AccountRows:
     """Return the tables of *db*, inside a transaction."""
-    keys, emails = SqlApiKeyRows(db), SqlEmailRows(db)
-    signals, firings = SqlSignalRows(db), SqlFiringRows(db)
+    keys = SqlApiKeyRows(db)
+    emails = SqlEmailRows(db)
+    signals = SqlSignalRows(db)
+    firings = SqlFiringRows(db)
     return AccountRows(
         users=SqlUserRows(db),
         applications=SqlApplicationRows(db),

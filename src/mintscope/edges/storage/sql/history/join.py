@@ -151,7 +151,9 @@ class SqlHistoryJoin:
 
     def _join(self, db: Database, ready: _Ready) -> None:
         fold = MintFold.from_state(ready.state, ready.in_sol)
-        state, in_sol, last_swap = ready.state, ready.in_sol, ready.last_swap
+        state = ready.state
+        in_sol = ready.in_sol
+        last_swap = ready.last_swap
         decided = None if ready.deciding is None else deciding_of(ready.deciding)
         if ready.since_slot is not None:
             db.execute(KEEP_IMPORTED, (ready.mint_id,))
@@ -171,7 +173,9 @@ class SqlHistoryJoin:
                 db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
             newest = self._go_on(db, ready, fold, decided)
             if newest is not None:
-                state, in_sol, last_swap = fold.state(), fold.in_sol(), newest
+                state = fold.state()
+                in_sol = fold.in_sol()
+                last_swap = newest
             self._save(db, ready, fold)
             if state is not None:
                 db.executemany(STATES, [(ready.mint_id, state, last_swap, in_sol)])

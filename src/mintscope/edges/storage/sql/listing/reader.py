@@ -172,7 +172,8 @@ def _trade(row: Any) -> MintTrades:
     priced = [swap for swap in swaps_of(mint, blob) if swap.price_usd is not None]
     if not priced:
         return MintTrades(mint, volume, bought, 0, None, None, standing=standing)
-    newest, first_usd = priced[-1], priced[0].price_usd
+    newest = priced[-1]
+    first_usd = priced[0].price_usd
     prices = (newest.price_usd, newest.price_sol, first_usd)
     return MintTrades(mint, volume, bought, len(priced), *prices, standing)
 

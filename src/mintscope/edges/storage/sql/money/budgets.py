@@ -150,7 +150,8 @@ class Budgets:
         self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
 
     def _find_excess(self, pending: PendingPayment, payer: Conduct) -> RefusalReason | None:
-        payment, budget = pending.payment, pending.budget
+        payment = pending.payment
+        budget = pending.budget
         fee_lamports = payment.fee_lamports
         excess = payer.find_excess(budget, fee_lamports=fee_lamports, is_address=False)
         if excess is not None:

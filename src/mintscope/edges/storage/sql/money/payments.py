@@ -196,10 +196,12 @@ def _count(resolved: Resolved) -> None:
 
 def _tell(resolved: Resolved) -> None:
     """Raise an alarm for what was taken back, and take it back when it is given again."""
-    before, after = resolved.before.state, resolved.after.state
+    before = resolved.before.state
+    after = resolved.after.state
     if before is after or State.FROZEN not in {before, after}:
         return
-    is_frozen, reason = after is State.FROZEN, resolved.after.reason or resolved.before.reason
+    is_frozen = after is State.FROZEN
+    reason = resolved.after.reason or resolved.before.reason
     FREEZES.labels("frozen" if is_frozen else "thawed", reason).inc()
     told = {"signature": resolved.after.signature, "reason": reason}
     if is_frozen:

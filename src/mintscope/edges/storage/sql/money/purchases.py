@@ -169,7 +169,8 @@ class PurchasedCredits:
         purchased = self.find_purchase(purchase)
         if purchased is None:
             return RotationDenied.EMPTY
-        holder, wallet = purchased.holder, purchased.payer
+        holder = purchased.holder
+        wallet = purchased.payer
         if self._db.execute(IS_OWNED, (holder, purchase)).get:
             return RotationDenied.EMPTY
         self._db.execute(LOCKED_BALANCE, (holder,))
@@ -212,9 +213,11 @@ class PurchasedCredits:
     ) -> None:
         if isinstance(purchase, NewToken):
             opened = (purchase.token_hash, purchase.hint, "", now)
-            kind, account = "payment", self._db.execute(OPEN_ACCOUNT, opened).get
+            kind = "payment"
+            account = self._db.execute(OPEN_ACCOUNT, opened).get
         else:  # the token may have been rotated meanwhile
-            kind, account = "top_up", self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get
+            kind = "top_up"
+            account = self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get
         entry = self._enter(account, kind, purchase.credits, now)
         self._db.execute(HAND_OUT, (row_id, account, entry))
 

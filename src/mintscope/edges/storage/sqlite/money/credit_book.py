@@ -153,7 +153,8 @@ class CreditBook:
         # A statement of its own begins, changes and commits without the interpreter's lock.
         self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
         # Ids are contiguous: it held the write lock.
-        count, last = self._db.changes(), self._db.last_insert_rowid()
+        count = self._db.changes()
+        last = self._db.last_insert_rowid()
         spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
         self._debit_count += count
         self._checkpoint(self._debits_max)
@@ -176,7 +177,8 @@ class CreditBook:
     def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Do what `debit` does; take nothing for an answer that is kept by its name already."""
         self._clear_minutes_if_due(at)
-        month, outcomes = month_of(at), list[DebitOutcome]()
+        month = month_of(at)
+        outcomes = list[DebitOutcome]()
         with transaction(self._db):
             for each in debits:
                 outcomes.append(self._debit_once(each, at, month))
@@ -210,7 +212,8 @@ class CreditBook:
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take what each asks for, first come first served, in the transaction under way."""
-        month, outcomes = month_of(at), dict[int, DebitOutcome]()
+        month = month_of(at)
+        outcomes = dict[int, DebitOutcome]()
         for places in _rounds(debits):
             asked = [debits[place] for place in places]
             outcomes |= zip(places, self._debit(asked, at, month), strict=True)
@@ -220,7 +223,8 @@ class CreditBook:
         """Take what each asks for, if it is there; each is of another account."""
         asked = [(each.account, each.credit_count, each.key) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
-        count, last = self._db.changes(), self._db.last_insert_rowid()
+        count = self._db.changes()
+        last = self._db.last_insert_rowid()
         spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
         left = {account: balance for account, _, balance in spent}
         return [self._outcome(each, left.get(each.account), month) for each in debits]

@@ -94,7 +94,8 @@ class MinutesUnderWay:
     def _is_alone(self) -> bool:
         """Say whether no other process shares the lock; none can before the commit."""
         with suppress(OSError):
-            lock, kept = self._opened(), fcntl.LOCK_SH if self._has_begun else fcntl.LOCK_UN
+            lock = self._opened()
+            kept = fcntl.LOCK_SH if self._has_begun else fcntl.LOCK_UN
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return True

@@ -122,7 +122,8 @@ class SqlFiringRows(Table[FiringId, Firing]):
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
         """Return those of *numbers* that no signal has."""
-        found, left = set(numbers), iter(sorted(numbers))
+        found = set(numbers)
+        left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
             kept = f"SELECT id FROM signal WHERE id IN ({marks(part)})"  # noqa: S608  marks
             found.difference_update(SignalId(number) for (number,) in self._db.execute(kept, part))
