@@ -115,7 +115,7 @@ def test_a_healthy_node_is_ok() -> None:
     assert findings[2].what == "pace: 200 ms a slot, over the last 60 s"
     assert findings[3].what == (
         "finality: 0 slots (0 ms) behind confirmed;"
-        " the node cannot tell whether the cluster is on Alpenglow"
+        " the node does not know whether the cluster is on Alpenglow"
     )
 
 
@@ -165,7 +165,7 @@ async def test_a_node_without_the_level_confirmed_will_do(fault: str, said: str)
         ({"getBlockTime": 4_000_000_000}, "s behind block 7"),
         ({"getBlockTime": None}, "gives no time"),
         ({"getBlock": None}, "has no block 7"),
-        ({"getRecentPerformanceSamples": []}, "cannot tell how long a slot takes"),
+        ({"getRecentPerformanceSamples": []}, "does not know how long a slot takes"),
     ],
 )
 def test_an_ailing_node_is_warned_of(answers: dict[str, Any], expected: str) -> None:
