@@ -107,6 +107,7 @@ COMMANDS = commands()
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DocumentedService]:
     folder = tmp_path_factory.mktemp("documented")
     (folder / ".venv").symlink_to(sys.prefix)
+    (folder / "docs" / "reference").mkdir(parents=True)  # of the repository, where changes are made
     if shutil.which("curl") is None:
         (folder / "bin").mkdir()
         (folder / "bin" / "curl").write_text(CURL)
