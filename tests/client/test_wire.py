@@ -37,6 +37,7 @@ CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}/swaps": verbs.swaps(MINT).call_at(None),
     "GET /v1/token/{tokenAddress}/metadata": verbs.metadata(MINT),
     "GET /v1/token/{tokenAddress}/pools": verbs.pools(MINT),
+    "GET /v1/token/{tokenAddress}/traders": verbs.traders(MINT),
     "GET /v1/screen": verbs.screen("price > 0").call_at(None),
     "GET /v1/tokens": verbs.tokens().call_at(None),
     "POST /v1/tokens/batch": verbs.batch([MINT]),

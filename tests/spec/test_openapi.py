@@ -25,6 +25,7 @@ PATHS = {
     "/v1/token/{tokenAddress}/icon.svg",
     "/v1/tokens",
     "/v1/screen",
+    "/v1/token/{tokenAddress}/traders",
     "/v1/token/{tokenAddress}/pools",
     "/v1/demo/token",
     "/v1/demo/402",

@@ -26,6 +26,7 @@ ROUTES: Final = (
     ("GET", f"/v1/stream?mints={TRACKED}"),
     ("POST", "/v1/tokens/batch"),
     ("GET", f"{REPORT}/pools"),
+    ("GET", f"{REPORT}/traders"),
     ("GET", "/v1/screen?where=age_s+%3E+0"),
     ("POST", "/v1/screen"),
     ("POST", PURCHASE),

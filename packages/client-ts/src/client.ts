@@ -30,6 +30,7 @@ import type {
   TokenLine,
   TokenMetadata,
   TokenPools,
+  TokenTraders,
   TokensPage,
   TokensQuery,
 } from "./types.ts";
@@ -133,6 +134,19 @@ export class Client extends AccountCalls {
   async pools(mint: string): Promise<TokenPools> {
     const path = `/v1/token/${segment(mint)}/pools`;
     return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
+  }
+
+  /** Who trades a mint, those with the most first: one credit. `limit`: up to 100. */
+  async traders(mint: string, within: { limit?: number } = {}): Promise<TokenTraders> {
+    const path = `/v1/token/${segment(mint)}/traders`;
+    return await this.data<TokenTraders>({
+      name: "traders",
+      method: "GET",
+      path,
+      query: within,
+      creditsMax: 1,
+      creditsOf: (page) => Math.min(page.traders.length, 1),
+    });
   }
 
   /** The tokens for which a condition is true: a credit for a page of up to 100. */

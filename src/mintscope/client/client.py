@@ -47,6 +47,7 @@ from mintscope.client.results.series import (
     SwapsPage,
 )
 from mintscope.client.results.signals import SignalEvent, SignalEventsPage
+from mintscope.client.results.traders import TokenTraders
 from mintscope.client.transport import BoundedSyncTransport
 
 Data = TypeVar("Data")
@@ -163,6 +164,10 @@ class Client(AccountMethods):
     def pools(self, mint: str) -> TokenPools:
         """Return the pools that decide the price of *mint*, the heaviest first: one credit."""
         return self.send(verbs.pools(mint)).data
+
+    def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
+        """Return who trades *mint*, those with the most first: one credit."""
+        return self.send(verbs.traders(mint, limit=limit)).data
 
     def screen(
         self, where: str = "", **asked: Unpack[ScreenQuery]

@@ -29,6 +29,7 @@ from mintscope.client.results.series import (
     SwapRecord,
     SwapsPage,
 )
+from mintscope.client.results.traders import TokenTraders
 
 Sort: TypeAlias = Literal[
     "volume", "change", "age", "price",
@@ -265,6 +266,22 @@ def pools(mint: str) -> ApiCall[TokenPools]:
         path=f"/v1/token/{_segment(mint)}/pools",
         kind=TokenPools,
         credits_max=1,
+    )
+
+
+def traders(mint: str, *, limit: int | None = None) -> ApiCall[TokenTraders]:
+    """Return the call for who trades *mint*: one credit, none if no swap is kept.
+
+    limit    how many traders, up to 100
+    """
+    return ApiCall(
+        name="traders",
+        method="GET",
+        path=f"/v1/token/{_segment(mint)}/traders",
+        kind=TokenTraders,
+        query=_query({"limit": limit}),
+        credits_max=1,
+        credits_of=lambda page: 1 if page.traders else 0,
     )
 
 

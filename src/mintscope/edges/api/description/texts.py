@@ -85,7 +85,15 @@ POOLS: Final = (
     " US dollars would move the price. Costs one credit or one payment; errors cost nothing. As of"
     " the newest final slot."
 )
+TRADERS: Final = (
+    "Returns who trades a Solana token, of its newest 2,000 kept swaps: buyers, sellers and"
+    " concentration of 5 minutes and of all of them, and the traders with the most bought and sold,"
+    " with what they gained on tokens that they bought and sold. A trader is the beginning of an"
+    " address. Costs one credit or one payment, and nothing if no swap is kept; errors cost"
+    " nothing."
+)
 SERIES: Final[Mapping[str, str]] = {
+    "traders": TRADERS,
     "pools": POOLS,
     "candles": CANDLES,
     "indicators": INDICATORS,

@@ -98,6 +98,17 @@ for pool in client.pools("{mint}").pools:
 const {{ pools }} = await client.pools("{mint}");
 for (const pool of pools) console.log(pool.venue, pool.quoteUsd, pool.moves);""",
     ),
+    "get-token-traders": (
+        """\
+page = client.traders("{mint}", limit=10)
+print(page.kept.buyers, page.kept.sellers)
+for trader in page.traders:
+    print(trader.trader, trader.bought_usd, trader.sold_usd, trader.realised_usd)""",
+        """\
+const page = await client.traders("{mint}", {{ limit: 10 }});
+console.log(page.kept.buyers, page.kept.sellers);
+for (const each of page.traders) console.log(each.trader, each.boughtUsd, each.realisedUsd);""",
+    ),
     "get-screen": (
         """\
 page = client.screen("price > 0", fields=["price", "rsi_h1"], limit=10).first()
@@ -146,6 +157,7 @@ TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "get-token-indicators": ("get_indicators", {"mint": WSOL, "tf": "m5", "names": ["rsi"]}),
     "get-token-swaps": ("get_swaps", {"mint": WSOL, "limit": 50}),
     "get-token-pools": ("get_pools", {"mint": WSOL}),
+    "get-token-traders": ("get_traders", {"mint": WSOL}),
     "get-credits-balance": ("get_balance", {}),
     "post-credits-purchase": ("buy_credits", {"bundle": 10}),
 }

@@ -14,6 +14,8 @@ from mintscope.edges.api.data.series.pools import PoolRoutes
 from mintscope.edges.api.data.series.recent import RecentPages
 from mintscope.edges.api.data.series.selling import SeriesShop
 from mintscope.edges.api.data.series.swaps import SwapRoutes
+from mintscope.edges.api.data.series.trader_wire import TraderPage, TradersQuery
+from mintscope.edges.api.data.series.traders import TraderRoutes
 from mintscope.edges.api.data.series.wire import CandlePage, CandlesQuery, SwapPage, SwapsQuery
 from mintscope.edges.api.description import texts
 from mintscope.edges.api.description.operation import OF_A_TOKEN, Operation
@@ -46,6 +48,8 @@ def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) ->
          "Indicators candle by candle, up to 1,000 for a credit; none for a page without any"),
         ("swaps", SwapRoutes(shop).get_swaps, SwapPage, SwapsQuery,
          "The newest swaps of a token, up to 500 for a credit; none for a page without any"),
+        ("traders", TraderRoutes(shop).get_traders, TraderPage, TradersQuery,
+         "Who trades a token: buyers, sellers, concentration, and the traders with the most"),
     ]
     if lists is not None:
         sold.append((

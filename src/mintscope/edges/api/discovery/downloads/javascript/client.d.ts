@@ -3,7 +3,7 @@ import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call } from "./call.ts";
 import { PagedLines } from "./pages.ts";
 import { type ClientOptions } from "./transport.ts";
-import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, Report, ReportOptions, ReportTimeframe, ScreenedToken, ScreenPage, ScreenQuery, SwapRecord, SwapsPage, Timeframe, TokenLine, TokenMetadata, TokenPools, TokensPage, TokensQuery } from "./types.ts";
+import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, Report, ReportOptions, ReportTimeframe, ScreenedToken, ScreenPage, ScreenQuery, SwapRecord, SwapsPage, Timeframe, TokenLine, TokenMetadata, TokenPools, TokenTraders, TokensPage, TokensQuery } from "./types.ts";
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
@@ -35,6 +35,10 @@ export declare class Client extends AccountCalls {
     tokens(asked?: TokensQuery): PagedLines<TokensPage, TokenLine>;
     /** The pools that decide the price of a mint, the heaviest first: one credit. */
     pools(mint: string): Promise<TokenPools>;
+    /** Who trades a mint, those with the most first: one credit. `limit`: up to 100. */
+    traders(mint: string, within?: {
+        limit?: number;
+    }): Promise<TokenTraders>;
     /** The tokens for which a condition is true: a credit for a page of up to 100. */
     screen(where?: string, asked?: ScreenQuery): PagedLines<ScreenPage, ScreenedToken>;
     /** What the chain says of a mint: free. */

@@ -86,6 +86,18 @@ export class Client extends AccountCalls {
         const path = `/v1/token/${segment(mint)}/pools`;
         return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
     }
+    /** Who trades a mint, those with the most first: one credit. `limit`: up to 100. */
+    async traders(mint, within = {}) {
+        const path = `/v1/token/${segment(mint)}/traders`;
+        return await this.data({
+            name: "traders",
+            method: "GET",
+            path,
+            query: within,
+            creditsMax: 1,
+            creditsOf: (page) => Math.min(page.traders.length, 1),
+        });
+    }
     /** The tokens for which a condition is true: a credit for a page of up to 100. */
     screen(where = "", asked = {}) {
         known(asked, OF_SCREENS);

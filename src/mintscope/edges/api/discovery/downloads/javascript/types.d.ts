@@ -36,6 +36,7 @@ export type TokensPage = DataOf<paths["/v1/tokens"]["get"]>;
 export type TokenLine = TokensPage["tokens"][number];
 export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
 export type TokenPools = DataOf<paths["/v1/token/{tokenAddress}/pools"]["get"]>;
+export type TokenTraders = DataOf<paths["/v1/token/{tokenAddress}/traders"]["get"]>;
 export type ScreenPage = DataOf<paths["/v1/screen"]["get"]>;
 export type ScreenedToken = ScreenPage["tokens"][number];
 export type ScreenQuery = Omit<NonNullable<paths["/v1/screen"]["get"]["parameters"]["query"]>, "cursor" | "where">;

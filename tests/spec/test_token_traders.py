@@ -1,0 +1,85 @@
+"""GET /v1/token/{tokenAddress}/traders"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.base.primitives import Signature
+from mintscope.base.solana import USDC
+from mintscope.core.market.log import Evidence, PricedSwap, SwapDetail
+from support.scenes.series_service import (
+    BEGIN_S,
+    QUIET,
+    TOKEN,
+    UNTRACKED,
+    SeriesService,
+    series_service,
+)
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    async with series_service(tmp_path) as market:
+        yield market
+
+
+def swap(index: int, signer: str, micro_usd: int, amount: int, *, is_buy: bool) -> PricedSwap:
+    detail = SwapDetail(Signature(f"{index}"), "pumpswap", amount, 9, USDC, micro_usd, 6)
+    return PricedSwap(
+        TOKEN, index, 2, -1, 0, is_buy=is_buy, volume=micro_usd, price_usd=150.0, price_sol=1.0,
+        pool="pool", detail=detail, evidence=Evidence(None, micro_usd, signer),
+    )  # fmt: skip
+
+
+async def test_a_page_with_every_field(market: SeriesService) -> None:
+    token = await market.service.issue(2)
+    await market.traded.slot(1, BEGIN_S, swap(0, "ann", 100_000_000, 10**9, is_buy=True))
+    sold = swap(0, "ann", 60_000_000, 5 * 10**8, is_buy=False)
+    await market.traded.slot(2, BEGIN_S + 1, sold, swap(1, "bob", 40_000_000, 10**8, is_buy=True))
+
+    response = await market.ask("traders", credit_token=token)
+
+    assert response.status_code == 200, response.text
+    assert response.headers["x-credits-remaining"] == "1"
+    crowd = {
+        "buyers": 2, "sellers": 1, "traders": 2, "swaps": 3, "flowUsd": 200.0, "topShare": 0.8,
+        "top10Share": 1.0,
+    }  # fmt: skip
+    assert response.json()["data"] == {
+        "token": TOKEN,
+        "m5": crowd,
+        "kept": crowd,
+        "traders": [
+            {
+                "trader": "ann", "boughtUsd": 100.0, "soldUsd": 60.0,
+                "bought": {"raw": "1000000000", "decimal": "1"},
+                "sold": {"raw": "500000000", "decimal": "0.5"},
+                "swaps": 2, "realisedUsd": pytest.approx(10.0),
+                "firstAt": BEGIN_S, "lastAt": BEGIN_S + 1,
+            },
+            {
+                "trader": "bob", "boughtUsd": 40.0, "soldUsd": 0.0,
+                "bought": {"raw": "100000000", "decimal": "0.1"},
+                "sold": {"raw": "0", "decimal": "0"},
+                "swaps": 1, "realisedUsd": None,
+                "firstAt": BEGIN_S + 1, "lastAt": BEGIN_S + 1,
+            },
+        ],
+        "swapsSince": BEGIN_S,
+    }  # fmt: skip
+    fewer = await market.ask("traders", credit_token=token, limit=1)
+    assert [each["trader"] for each in fewer.json()["data"]["traders"]] == ["ann"]
+
+
+async def test_without_swaps_it_is_free(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    await market.traded.slot(1, BEGIN_S, swap(0, "ann", 1, 1, is_buy=True))
+    quiet = await market.ask("traders", credit_token=token, mint=QUIET)
+    assert (quiet.status_code, quiet.json()["data"]["traders"]) == (200, [])
+    assert quiet.json()["data"]["kept"]["topShare"] is None
+    other = await market.ask("traders", credit_token=token, mint=UNTRACKED)
+    assert (other.status_code, other.json()["error"]["code"]) == (404, "TOKEN_NOT_FOUND")
+    assert (await market.ask("traders", credit_token=token, limit=101)).status_code == 400
+    assert (await market.ask("traders")).status_code == 402
+    assert await market.service.left(token) == 1
