@@ -34,7 +34,8 @@ FORMATS: Final = Path(__file__).parents[1] / "support" / "schemathesis_formats.p
 # 402 refuses, too: what is wrong with a payment's headers is told to those who send one.  What is
 # well formed is refused to those who cannot pay.  A token is rotated without a body, a purchase
 # without a token: OpenAPI cannot say one or the other, and not both.  A code comes by e-mail.
-# Which parameters an indicator takes, and in what range, a pattern cannot say.
+# Which parameters an indicator takes, and in what range, a pattern cannot say, nor what a condition
+# is.
 CONFIG: Final = """
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
@@ -46,6 +47,14 @@ include-name = "POST /v1/credits/rotate"
 expected-statuses = ["2xx", 400, 401, 409, 503]
 [[operations]]
 include-name = "GET /v1/token/{tokenAddress}/indicators"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", 304, 400, 401, 402, 403, 404, 409, 503]
+[[operations]]
+include-name = "GET /v1/screen"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", 304, 400, 401, 402, 403, 404, 409, 503]
+[[operations]]
+include-name = "POST /v1/screen"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 304, 400, 401, 402, 403, 404, 409, 503]
 [[operations]]
