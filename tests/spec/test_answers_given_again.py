@@ -20,6 +20,7 @@ from support.scenes.conversations import (
     MINTS,
     ROUTES,
     add_swap,
+    list_token,
     break_off,
     left_count,
     reset,
@@ -45,6 +46,7 @@ ABREAST = 6  # of up to four requests: the limit admits 30 in a minute
 async def shop(tmp_path: Path) -> AsyncIterator[Service]:
     async with running_service(tmp_path) as service:
         add_swap(service)
+        await list_token(service)
         yield service
 
 
@@ -220,6 +222,7 @@ async def test_another_replica_takes_no_second_credit(
         served(replica.app, Bounds(pause_s=0.0), clock=shop.clock) as other,
     ):
         add_swap(replica)
+        await list_token(replica)
         headers, _ = await answered(other, route, token)
         assert await replica.left(token) == 9
 
@@ -293,6 +296,7 @@ async def test_of_broken_conversations_each_answer_is_paid_for_once(tmp_path: Pa
                 running_service(tmp_path, clock=clock, limit_clock=limit_clock)
             )
             add_swap(service)
+            await list_token(service)
             served_here = served(service.app, Bounds(pause_s=0.0), clock=clock)
             replicas.append((service, await stack.enter_async_context(served_here)))
         first = replicas[0][0]

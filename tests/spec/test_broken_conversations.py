@@ -16,6 +16,7 @@ from support.processes.served import Served, served
 from support.scenes.conversations import (
     ROUTES,
     add_swap,
+    list_token,
     half_close,
     left_count,
     reset,
@@ -37,6 +38,7 @@ async def shop(tmp_path: Path) -> AsyncIterator[Service]:
     async with running_service(tmp_path) as service:
         service.remembers = True
         add_swap(service)
+        await list_token(service)
         yield service
 
 

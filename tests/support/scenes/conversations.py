@@ -10,16 +10,24 @@ from random import Random
 from typing import Any, Final
 
 from mintscope.base.metrics import DISCONNECTED_STATUS, REQUESTS
-from mintscope.base.primitives import Signature
+from mintscope.base.primitives import Signature, UnixS
 from mintscope.base.solana import USDC, WSOL
 from mintscope.core.credits.ledger import FIRST, Empty
-from mintscope.core.market.log import PricedSwap, SwapDetail
+from mintscope.core.market.basis.packed import pack
+from mintscope.core.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.core.market.standing import Offer, stand
 from support.fakes.log import FakeLog
 from support.fakes.reports import TRACKED
 from support.processes.served import Client, Served
 from support.scenes.service import NOW, Service
 
 MINTS: Final = [TRACKED, WSOL]
+# Those that ask the list of tokens.
+OF_THE_LIST: Final = {
+    "pools": ("GET", f"/v1/token/{WSOL}/pools", 1),
+    "screen": ("GET", "/v1/screen", 1),
+    "screen by body": ("POST", "/v1/screen", 1),
+}
 # Every route at which credits are taken for an answer in one piece, and what it costs.
 ROUTES: Final = {
     "report at once": ("GET", f"/v1/token/{TRACKED}", 1),
@@ -27,18 +35,32 @@ ROUTES: Final = {
     "candles": ("GET", f"/v1/token/{WSOL}/candles?tf=m1", 1),
     "indicators": ("GET", f"/v1/token/{WSOL}/indicators?tf=m1", 1),
     "swaps": ("GET", f"/v1/token/{WSOL}/swaps", 1),
+    "traders": ("GET", f"/v1/token/{WSOL}/traders", 1),
     "batch": ("POST", "/v1/tokens/batch", 1),
+    **OF_THE_LIST,
 }
 
 DETAIL: Final = SwapDetail(Signature("5" * 88), "pump.fun", 10**6, 6, USDC, 10**6, 6)
 SWAP: Final = PricedSwap(
-    WSOL, 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=1.5, price_sol=0.01, detail=DETAIL
-)
+    WSOL, 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=1.5, price_sol=0.01, detail=DETAIL,
+    evidence=Evidence(None, 10**6, "signer"),
+)  # fmt: skip
 
 
 def add_swap(service: Service) -> None:
     """Add a slot with a swap that a page of swaps shows."""
     append_swap(service.log, NOW // 1000)
+
+
+async def list_token(service: Service) -> None:
+    """Have the list of tokens know one, with a pool."""
+    offer = Offer("pool", "signer", 1.5, 0.01, 10**6, 10**9, UnixS(NOW // 1000))
+    standing, _ = stand(None, offer)
+    assert standing is not None
+    service.market.standings[WSOL] = pack(standing)
+    await service.market.append(1, NOW // 1000)
+    await service.market.track(WSOL)
+    await service.lister.refresh()
 
 
 def append_swap(log: FakeLog, at_s: int) -> None:
@@ -51,9 +73,9 @@ def written(
 ) -> bytes:
     """Return a request to *route* as it stands on the wire."""
     method, path, _ = ROUTES[route]
-    body = json.dumps({"mints": mints}).encode() if method == "POST" else b""
+    body = json.dumps({"mints": mints}).encode() if route == "batch" else b""
     lines = [f"{method} {path} HTTP/1.1", "Host: shop", f"Authorization: Bearer {token}"]
-    if body:
+    if method == "POST":
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     if key is not None:
         lines.append(f"Idempotency-Key: {key}")
