@@ -22,6 +22,7 @@ from mintscope.core.accounts.keys.scope import Scope as KeyScope
 from mintscope.edges.server.streams.outlet import OUTLET_MESSAGE
 from support.fakes import reports
 from support.processes.listening import listening
+from support.scenes.conversations import list_token
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, demanded, opened
 from support.scenes.people.agent import Agent
@@ -185,6 +186,7 @@ async def visited(world: World, who: str) -> AsyncIterator[tuple[str, str]]:
     """Serve a shop with a list of tokens; yield its address, and what is presented there."""
     limit_clock = ManualClock(world.clock.now())
     async with opened(world, limit_clock=limit_clock) as shop:
+        await list_token(shop.service)
         await shop.service.lister.refresh()
         door = door_of(shop, limit_clock, pays=who == "with payments")
         async with listening(door) as url:

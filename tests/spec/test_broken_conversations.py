@@ -16,9 +16,9 @@ from support.processes.served import Served, served
 from support.scenes.conversations import (
     ROUTES,
     add_swap,
-    list_token,
     half_close,
     left_count,
+    list_token,
     reset,
     settled,
     standing_still,

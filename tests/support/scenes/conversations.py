@@ -54,11 +54,12 @@ def add_swap(service: Service) -> None:
 
 async def list_token(service: Service) -> None:
     """Have the list of tokens know one, with a pool."""
-    offer = Offer("pool", "signer", 1.5, 0.01, 10**6, 10**9, UnixS(NOW // 1000))
+    now = UnixS(service.clock.now() // 1000)
+    offer = Offer("pool", "signer", 1.5, 0.01, 10**6, 10**9, now)
     standing, _ = stand(None, offer)
     assert standing is not None
     service.market.standings[WSOL] = pack(standing)
-    await service.market.append(1, NOW // 1000)
+    await service.market.append(1, now)
     await service.market.track(WSOL)
     await service.lister.refresh()
 
