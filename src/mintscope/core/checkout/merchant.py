@@ -14,8 +14,8 @@ from mintscope.core.payments.payment import Payment
 from mintscope.core.payments.pricing.price_cache import NO_PRICE, PriceCache
 from mintscope.core.payments.pricing.price_list import PriceList
 from mintscope.core.payments.protocol.requirement import Requirement, Terms
-from mintscope.core.payments.protocol.signed_receipt import public_key, sign_receipt
 from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
+from mintscope.core.payments.signed_receipt import public_key, sign_receipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

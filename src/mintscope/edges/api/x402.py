@@ -53,7 +53,7 @@ from mintscope.core.payments.protocol.headers import (
     encode_settled,
 )
 from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.protocol.signed_receipt import receipt_extension
+from mintscope.core.payments.signed_receipt import receipt_extension
 from mintscope.edges.api.checkout import open_checkout
 from mintscope.edges.api.credits.signing_in import HEADER as SIGN_IN_HEADER
 from mintscope.edges.api.credits.signing_in import SignIns

@@ -147,7 +147,7 @@ def encode_required(
 ) -> str:
     """Write PAYMENT-REQUIRED: the ways to pay for one resource, the seller's preferred first.
 
-    With several ways, name, tags, icon and a schema are left out: headers are short, for proxies.
+    With several ways, what is sold is described in the body alone: headers are short, for proxies.
 
     origin    as in `https://api.example`, from configuration
     more      extensions beside those of every demand
@@ -189,15 +189,15 @@ def _accepted(requirement: Requirement) -> PaymentRequirements:
 
 
 def _resource(url: str, advert: Advert | None, *, is_short: bool) -> ResourceInfo:
-    if advert is None:
+    if advert is None or is_short:
         return ResourceInfo(url=url, mime_type="application/json")
     return ResourceInfo(
         url=url,
         mime_type="application/json",
         description=advert.description,
-        service_name=None if is_short else advert.service_name,
-        tags=None if is_short else list(advert.tags),
-        icon_url=None if is_short else advert.icon_url,
+        service_name=advert.service_name,
+        tags=list(advert.tags),
+        icon_url=advert.icon_url,
     )
 
 

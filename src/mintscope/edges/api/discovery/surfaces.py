@@ -9,7 +9,7 @@ import msgspec
 from mintscope import __version__
 from mintscope.base.clock import Clock
 from mintscope.core.checkout.merchant import Merchant
-from mintscope.core.payments.protocol.signed_receipt import did_document
+from mintscope.core.payments.signed_receipt import did_document
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.openapi import describe
