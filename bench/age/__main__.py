@@ -13,6 +13,7 @@ import argparse
 import http.client
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -32,6 +33,7 @@ from bench.age.places import (
     NEWEST,
     NO_ACTIVITY,
     PLACES,
+    SNAPSHOTS,
     TIME,
     TRADED,
     Place,
@@ -42,6 +44,7 @@ from bench.process import free_port, python_running
 from mintscope.base.clock import SystemClock
 from mintscope.base.solana import WSOL
 from mintscope.core.market.engine.fold import read_state
+from mintscope.edges.follow.list_keeper import MINTS_MIN
 
 FULL: Final = Age(1_000_000, 100_000, 105_000_000, 100_000_000)
 SHARES: Final = (1 / 16, 1 / 4, 1.0)
@@ -198,14 +201,24 @@ class Scene:
         with running(self._settings, "ingest") as ingest:
             until(lambda: self._place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)
             yield "ingest, to a new block", cost_so_far(ingest, begun_s)
-            begun_s = time.monotonic()
-            with running(self._settings, "api") as api:
-                until(lambda: answer(self._port, "/readyz")[0] == http.client.OK, "api", STEP_S_MAX)
+            with self._ready_api() as (api, begun_s):
+                yield "api, first start", cost_so_far(api, begun_s)
+                if self._age.followed >= MINTS_MIN:
+                    until(lambda: self._place.asked(SNAPSHOTS) > 0, "a snapshot of the list", 600)
+            with self._ready_api() as (api, begun_s):
                 yield "api, to ready", cost_so_far(api, begun_s)
                 until(lambda: answer(self._port, "/v1/tokens")[0] == http.client.OK, "list", 600)
                 yield "first list", cost_so_far(api, begun_s)
                 yield "cold report", self._report(token)
         yield "midnight", self._midnight()
+
+    @contextmanager
+    def _ready_api(self) -> "Iterator[tuple[subprocess.Popen[bytes], float]]":
+        """Run an api; the block begins once it is ready, with the start of the process."""
+        begun_s = time.monotonic()
+        with running(self._settings, "api") as api:
+            until(lambda: answer(self._port, "/readyz")[0] == http.client.OK, "api", STEP_S_MAX)
+            yield api, begun_s
 
     def _report(self, token: str) -> Cost:
         begun_s = time.monotonic()
