@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mintscope.core.market.listing.look_alikes import folded
 from mintscope.core.market.listing.names import hides
+from mintscope.core.market.listing.token_list import fold_key
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ from mintscope.core.market.listing.names import hides
 )
 def test_look_alikes_are_one(one: str, other: str) -> None:
     assert folded(one) == folded(other) != ""
+    assert fold_key(one) == fold_key(other) != 0
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,12 @@ def test_look_alikes_are_one(one: str, other: str) -> None:
 )
 def test_others_are_not(one: str, other: str) -> None:
     assert folded(one) != folded(other)
+    assert fold_key(one) != fold_key(other)
+
+
+@pytest.mark.parametrize("text", [None, "", " ", "\u200b"])
+def test_no_text_has_the_key_0(text: str | None) -> None:
+    assert fold_key(text) == 0
 
 
 @given(st.text(max_size=70))

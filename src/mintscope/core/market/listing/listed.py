@@ -33,7 +33,7 @@ from mintscope.core.market.timeframe import TIMEFRAMES, Timeframe
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
-Folds = NDArray[np.int32]
+Folds = NDArray[np.int64]
 
 
 class Sort(StrEnum):
@@ -184,7 +184,7 @@ class ListedTokens:
 
         averages    of each row, as `AverageColumns.shown` gives them
         standings   of each row the pools of its mint, packed
-        folds   of each row what its name and its symbol look like, as numbers; 0: it has none
+        folds   of each row the `fold_key` of its name and of its symbol
         """
         self.folded = folded
         self._mints = mints
@@ -272,10 +272,11 @@ class ListedTokens:
         found = np.full(len(self._volume), -1, np.int64)
         rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
         for ids in self._folds.T:
-            rows = rising[ids[rising] > 0]
-            most = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
-            most[ids[rows]] = rows  # of equal numbers the last one stays
-            top = most[ids[rows]]
+            rows = rising[ids[rising] != 0]
+            alike, groups = np.unique(ids[rows], return_inverse=True)
+            most = np.zeros(len(alike), np.int64)
+            most[groups] = rows  # of equal numbers the last one stays
+            top = most[groups]
             is_larger = self._volume[top] > self._volume[rows]
             found[rows[is_larger]] = top[is_larger]
         return found

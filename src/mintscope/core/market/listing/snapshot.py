@@ -19,11 +19,10 @@ from mintscope.core.market.listing.spans import SPANS
 from mintscope.core.market.listing.store import FactPlace, FoldedTo
 from mintscope.core.market.listing.token_list import KeptRows, TokenList
 
-VERSION: Final = 2
+VERSION: Final = 3
 # The format: a snapshot of another one is not read, and the mints are loaded one by one.
 FORM: Final = blake2b(repr((VERSION, ROW.descr, ACC, SPANS)).encode(), digest_size=8).hexdigest()
 ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
-TEXTS_A_PART: Final = 20_000
 PIECE_BYTES: Final = 1 << 20  # before it is compressed
 LEVEL: Final = 1  # of zlib: the fastest
 
@@ -67,13 +66,7 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk"):
     bought: bytes | None
 
 
-class Texts(msgspec.Struct, frozen=True, array_like=True, tag="texts"):
-    """The look-alike texts of names and symbols, in the order of their numbers."""
-
-    texts: list[str]
-
-
-Part: TypeAlias = Head | Rows | Chunk | Texts
+Part: TypeAlias = Head | Rows | Chunk
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
@@ -97,10 +90,7 @@ def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[by
 
 def _parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[Part]:
     rows = tokens.row_count
-    texts = tokens.look_alike_texts()
     yield Head(tokens.folded, rows, tokens.gone_rows(), tracked_seq, facts)
-    for first in range(0, len(texts), TEXTS_A_PART):
-        yield Texts(texts[first : first + TEXTS_A_PART])
     for first in range(0, rows, ROWS_A_PART):
         yield Rows(first, tokens.kept_rows(first, min(first + ROWS_A_PART, rows)))
     for of_day, number, chunk in tokens.closed_chunks():
@@ -142,8 +132,6 @@ class Restoring:
         if self._tokens is None:
             raise NotASnapshot("expected the head of a list first")
         match part:
-            case Texts(texts):
-                self._tokens.restore_texts(texts)
             case Rows(first, rows):
                 self._tokens.restore_rows(first, rows)
             case Chunk():

@@ -6,6 +6,7 @@ shown until the next one: it never changes.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -58,8 +59,7 @@ class TokenList:
         self._restood: set[int] = set()  # rows whose pools have changed since the last `listed`
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
-        self._folds = np.zeros((ROWS_MIN, 2), np.int32)  # what name and symbol look like
-        self._fold_ids: dict[str, int] = {"": 0}
+        self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # what name and symbol look like
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
         # As of the last `listed`; None once a name, or an address, is another.
         self._names: NameIndex | None = None
@@ -159,10 +159,6 @@ class TokenList:
         """Return (part in which it went, row) of each mint that is gone."""
         return list(self._gone)
 
-    def look_alike_texts(self) -> list[str]:
-        """Return the look-alike texts of names and symbols, in the order of their numbers."""
-        return list(self._fold_ids)
-
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
         """Yield the trades of closed parts, as `ListColumns.closed_chunks` does."""
         return self._columns.closed_chunks()
@@ -184,11 +180,6 @@ class TokenList:
         self._make_room(count)
         self._gone.extend(gone)
 
-    def restore_texts(self, texts: Iterable[str]) -> None:
-        """Assign numbers to *texts*, which follow those added before."""
-        for text in texts:
-            self._fold_ids.setdefault(text, len(self._fold_ids))
-
     def restore_rows(self, first: int, kept: KeptRows) -> None:
         """Add the rows from number *first* on.  Raises ValueError if they are not the next."""
         if first != self.row_count:
@@ -197,7 +188,7 @@ class TokenList:
         self._make_room(last)
         self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
         self._columns.averages.restore(first, kept.averages)
-        self._folds[first:last] = np.frombuffer(kept.folds, np.int32).reshape(-1, 2)
+        self._folds[first:last] = np.frombuffer(kept.folds, np.int64).reshape(-1, 2)
         self._mints += kept.mints
         self._standings += kept.standings
         self._lines += kept.lines
@@ -280,16 +271,21 @@ class TokenList:
             supply = facts.supply / 10**facts.decimals
             self._columns.rows["supply"][row] = supply or np.nan
         self._put_line(row, search_line(mint.name, mint.symbol))
-        self._folds[row] = [self._fold_id(mint.name), self._fold_id(mint.symbol)]
-
-    def _fold_id(self, text: str | None) -> int:
-        """Return the number of all texts that look like *text*; 0 for nothing."""
-        return self._fold_ids.setdefault(folded(text or ""), len(self._fold_ids))
+        self._folds[row] = [fold_key(mint.name), fold_key(mint.symbol)]
 
     def _put_line(self, row: int, line: bytes) -> None:
         if line != self._lines[row]:
             self._lines[row], self._lengths[row] = line, len(line)
             self._names = None
+
+
+def fold_key(text: str | None) -> int:
+    """Return the 64-bit hash of the look-alike form of *text*; 0 for no text.
+
+    Numbers of the texts would need a table that keeps every name that was ever listed.
+    """
+    alike = folded(text or "").encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
 
 
 def _load(kept: Any, state: Any) -> UnixS | None:
