@@ -20,7 +20,15 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 LEFT: Final = Path(__file__).with_name("english_left.json")
 SUFFIXES: Final = {".py", ".md", ".html", ".sql", ".js", ".ts", ".css", ".toml", ".yaml"}
-NOT_OURS: Final = ("_pb2", "/node_modules/", "requirements/", "tests/data/", "lightweight-charts")
+# Migrations stay as they ran.
+NOT_OURS: Final = (
+    "/migrations/",
+    "_pb2",
+    "/node_modules/",
+    "requirements/",
+    "tests/data/",
+    "lightweight-charts",
+)
 OWN: Final = ("prove/english.py", "tests/docs/test_english.py", "docs/glossary.md")
 WORDS_MIN: Final = 3  # words of a string that is prose
 COMMENTS: Final = {
@@ -29,11 +37,16 @@ COMMENTS: Final = {
     ".ts": re.compile(r"(?<!:)//(.*)|/\*(.*?)\*/"),
     ".css": re.compile(r"/\*(.*?)\*/", re.DOTALL),
     ".toml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
-    ".yaml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
 }
-CODE: Final = re.compile(r"^```.*?^```|`[^`]*`", re.DOTALL | re.MULTILINE)
+# Names in prose are code, too: `name`, *name*, and a parameter in front of its meaning.
+CODE: Final = re.compile(
+    r"^```.*?^```|`[^`]*`|\*\w+\*|^ {4,}\w+(?=   *\w)", re.DOTALL | re.MULTILINE
+)
 TEMPLATE: Final = re.compile(
     r"\{[%#{].*?[%#}]\}|<(?:pre|code|script)\b.*?</(?:pre|code|script)>|<[^>]*>", re.DOTALL
+)
+END_OF_BLOCK: Final = re.compile(
+    r"</(?:h\d|p|a|li|td|th|dt|dd|label|title|button|caption)>|\{% endblock"
 )
 SQL: Final = re.compile(r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH|CREATE|PRAGMA|ALTER)\b")
 BANNED: Final = re.compile(
@@ -42,10 +55,13 @@ BANNED: Final = re.compile(
 )
 # A sentence that begins with a relative clause and is no question: "Who is signed in sees credits."
 HEADLESS: Final = re.compile(
-    r"(?:\A(?:[-*] )?|(?<=[.!?:;]\s)|(?<=\n\n)|(?<=\n- )|(?<=\n\* ))\s*"
-    r"((?:What|Who|Whom|Whose|Whatever|Whichever)\s(?:(?![.!?;:|](?:\s|\Z)|\n\n).)*)([.!?;:|]?)",
+    r"(?:\A(?:[-*] )?|(?<=[.!?:;]\s)|(?<=\n\n)|(?<=\n- )|(?<=\n\* )|(?<=`))\s*"
+    r"((?:What|Who|Whom|Whose|Whatever|Whichever)\s(?:(?![.!?;:|](?:[\s`]|\Z)|\n\n).)*)([.!?;:|]?)",
     re.DOTALL,
 )
+
+# A condition in front of a sentence: "Whatever a client sends, the service answers."
+ADVERBIAL: Final = re.compile(r"(?:Whatever|Whichever)\b[^,]*,", re.DOTALL)
 
 
 class Finding(NamedTuple):
@@ -85,7 +101,7 @@ def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
         for found in COMMENTS[suffix].finditer(text):
             yield text.count("\n", 0, found.start()) + 1, next(filter(None, found.groups()), "")
     else:
-        yield 1, (CODE if suffix == ".md" else TEMPLATE).sub(_blank, text)
+        yield 1, (CODE if suffix in {".md", ".yaml"} else TEMPLATE).sub(_blank, text)
 
 
 def _of_python(text: str) -> Iterator[tuple[int, str]]:
@@ -101,7 +117,9 @@ def _of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", "`", found[0])
+    """Return the code as backticks; the end of a heading or a paragraph also ends a sentence."""
+    blank = re.sub(r"[^\n]", "`", found[0])
+    return f"|{blank[1:]}" if END_OF_BLOCK.match(found[0]) else blank
 
 
 def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
@@ -110,7 +128,7 @@ def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
         for found in BANNED.finditer(passage):
             yield Finding(file, first + passage.count("\n", 0, found.start()), found[0])
         for found in HEADLESS.finditer(passage):
-            if found[2] in {".", ":", ";"}:
+            if found[2] in {".", ":", ";"} and not ADVERBIAL.match(found[1]):
                 line = first + passage.count("\n", 0, found.start(1))
                 yield Finding(file, line, " ".join(found[1].split())[:60])
 

@@ -1,4 +1,4 @@
-"""What every test may ask for, and the marks that `make quick` goes by."""
+"""Fixtures of every test, and the marks that `make quick` goes by."""
 
 import gc
 import os
@@ -35,7 +35,7 @@ pytest_plugins = [
 ]
 
 TESTS: Final = Path(__file__).resolve().parent
-# What only `make cluster` runs: it needs the machine to itself.
+# Tests that only `make cluster` runs: they need the machine to themselves.
 collect_ignore = [] if os.environ.get("STORM") == "full" else ["e2e/test_cluster.py"]  # noqa: TID251
 SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}

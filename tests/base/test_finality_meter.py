@@ -1,4 +1,4 @@
-"""How far finality is behind is told from what was seen, whatever order it was seen in."""
+"""The distance of finality is measured from what was seen, in any order."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a moving window forgets, and what it may not."""
+"""A moving window forgets old entries, and no others."""
 
 import tracemalloc
 

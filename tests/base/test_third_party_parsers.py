@@ -19,7 +19,7 @@ PARSERS: Final = {
     "parse_authentication_credential_json",
 }  # fmt: skip
 GUARDS: Final = {"parsed_by_others", "_proving"}
-# What these read was made here, read from the chain, or comes from who runs the service.
+# The input of these was made here, read from the chain, or comes from the operator.
 OWN: Final = {
     "core/checkout/proposal.py",
     "core/market/mint_facts.py",

@@ -1,4 +1,4 @@
-"""What figures are measured on is the same in every clone, and every benchmark can be loaded."""
+"""The input of benchmarks is the same in every clone, and every benchmark can be loaded."""
 
 import gzip
 import importlib

@@ -24,15 +24,15 @@ def bars(page: Any) -> Any:
 
 def test_a_page_is_the_same_as_markdown_and_as_html(page: Any) -> None:
     section = page.Section(
-        title="Benchmarks", text="What < how.", head=("what", "value"), rows=[("a|b", "<1>")]
+        title="Benchmarks", text="Speed < size.", head=("what", "value"), rows=[("a|b", "<1>")]
     )
 
     assert page.write_markdown("Title", [section]) == (
-        "# Title\n\n## Benchmarks\n\nWhat < how.\n\n"
+        "# Title\n\n## Benchmarks\n\nSpeed < size.\n\n"
         "| what | value |\n| --- | --- |\n| a\\|b | <1> |\n"
     )
     html = page.write_html("Title", [section])
-    assert "<h2>Benchmarks</h2><p>What &lt; how.</p>" in html
+    assert "<h2>Benchmarks</h2><p>Speed &lt; size.</p>" in html
     assert "<td>a|b</td><td>&lt;1&gt;</td>" in html
 
 

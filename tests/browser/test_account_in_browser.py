@@ -126,7 +126,7 @@ async def test_the_password_asked_for_again_leads_back(own_site: Website, ann: V
 
 
 class TestScripts:
-    """What scripts add."""
+    """Parts that scripts add."""
 
     async def test_a_password_can_be_looked_at(self, chromium: Browser, own_site: Website) -> None:
         async with visiting(chromium, own_site.origin) as ann:

@@ -67,7 +67,7 @@ def field_of(visitor: Visitor) -> Locator:
 
 async def paste(visitor: Visitor, text: str) -> None:
     await field_of(visitor).fill(text)
-    await visitor.page.get_by_role("button", name="Look").click()
+    await visitor.page.get_by_role("button", name="Check").click()
 
 
 async def test_a_pasted_token_is_told_of_and_stays_in_the_page(

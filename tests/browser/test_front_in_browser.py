@@ -61,7 +61,7 @@ async def test_it_is_light_and_painted_soon_with_nothing_kept(
 async def test_nothing_moves_as_scripts_come_late(
     chromium: Browser, shop: Website, size: tuple[int, int]
 ) -> None:
-    """What scripts show or write is there after the page was painted, on a slow machine."""
+    """Parts that scripts show or write are there after the page was painted, on a slow machine."""
 
     async def late(route: Route) -> None:
         await asyncio.sleep(SCRIPTS_LATE_S)
@@ -74,7 +74,7 @@ async def test_nothing_moves_as_scripts_come_late(
         token = f"/token/{mint_named('SOL')}"
         for path in ("/", "/tokens", token, "/pricing", "/credits", "/docs", "/status"):
             await visitor.open(path)
-            await page.wait_for_timeout(100)  # some frames: then it is told what moved
+            await page.wait_for_timeout(100)  # some frames: then it has the movers
             if path == token:
                 await page.locator(".chart .moving canvas").first.wait_for()
             assert [path, *await page.evaluate("window.moved")] == [path]
@@ -114,7 +114,7 @@ async def test_what_is_live_changes_and_nothing_moves(
 
 
 async def _be_hidden(page: Page, shop: Website) -> None:
-    """Hide the page, and wait until it is told nothing more."""
+    """Hide the page, and wait until it gets nothing more."""
     assert shop.market is not None
     streams = shop.market.parts.streams
     assert streams.open_count == 1

@@ -43,7 +43,7 @@ async def whose(site: Website, secret: str) -> httpx.Response:
 async def test_a_key_is_made_copied_saved_and_works(live_site: Website, visitor: Visitor) -> None:
     await visitor.sign_up("ann@keys.example")
     await visitor.open(KEYS)
-    await visitor.reads("You have no key in force.")
+    await visitor.reads("No active keys.")
     await visitor.follow("New key")
     await visitor.fill(Name="My bot")
     await visitor.page.get_by_role("group", name="Trade").get_by_label("Read and write").check()
@@ -192,7 +192,7 @@ async def test_the_password_is_asked_for_again_and_nothing_typed_is_lost(
     await ask_for_key(visitor, "Late & slow")
     live_site.clock.advance(11 * 60_000)
     await visitor.press("Create key")
-    await visitor.reads("What you are about to do needs it once more.")
+    await visitor.reads("The next step needs it once more.")
     password = visitor.page.get_by_label("Password of hal@keys.example", exact=True)
     await password.fill("wrong password")
     await visitor.press("Go on")

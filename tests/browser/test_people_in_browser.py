@@ -1,4 +1,4 @@
-"""What goes wrong with an account, and what is done with several browsers or an agent."""
+"""Troubles with an account, and actions with several browsers or an agent."""
 
 import re
 from datetime import datetime, timedelta, timezone

@@ -32,7 +32,7 @@ WATCH = """
     window.seen.violations.push(event.violatedDirective);
   });
 """
-# What came over the wire: bodies as they were sent, and their headers.
+# Bytes over the wire: bodies as they were sent, and their headers.
 WEIGHT = """() => [...performance.getEntriesByType("navigation"),
   ...performance.getEntriesByType("resource")].map((each) => each.transferSize)
   .reduce((sum, size) => sum + size, 0)"""
@@ -53,7 +53,7 @@ async def watcher(chromium: Browser, token_site: Website) -> AsyncIterator[Visit
 
 
 async def moving(page: Page) -> None:
-    """Wait until the chart moves and the page is told of changes."""
+    """Wait until the chart moves and the page gets changes."""
     await page.locator(".chart .moving canvas").first.wait_for()
     await expect(page.locator("#freshness")).to_have_attribute("data-state", "live")
 

@@ -66,7 +66,7 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
 
 
 async def test_a_line_that_comes_has_its_star(chromium: Browser, shop: Website) -> None:
-    """Two lines are lost, and the page is told all of them when it is seen again."""
+    """Two lines are lost, and the page gets all of them when it is seen again."""
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
         await visitor.sign_up("stars@people.example")
@@ -147,7 +147,7 @@ async def test_the_token_of_an_alert_is_found_by_its_name(
         await expect(page.get_by_label("Token", exact=True)).to_have_value(JUP)
         await page.get_by_label("Level").fill("70")
         await page.get_by_label("Level").press("Enter")  # sends the form: it finds nothing again
-        await visitor.reads("RSI, 1 hour comes above 70")
+        await visitor.reads("RSI, 1 hour rises above 70")
         await visitor.reads("Kept")
 
 

@@ -50,7 +50,7 @@ async def issued(shop: Shopfront, number: int) -> CreditToken:
 
 async def paste(visitor: Visitor, token: str) -> None:
     await visitor.page.get_by_role("textbox", name="Credit token").fill(token)
-    await visitor.page.get_by_role("button", name="Look").click()
+    await visitor.page.get_by_role("button", name="Check").click()
 
 
 async def offer(visitor: Visitor, token: str) -> None:

@@ -107,7 +107,7 @@ async def test_a_credit_token_reads_until_it_is_empty(
     async with client(here.url, credential=token) as ask:
         report = await ask("token", (WSOL,))
         read = msgspec.json.decode(msgspec.json.encode(report))
-        assert read == msgspec.json.decode(full_reports) | {"coverage": None}  # nothing told it
+        assert read == msgspec.json.decode(full_reports) | {"coverage": None}  # nothing named it
         assert await ask("balance", ()) == 1
         with pytest.raises(errors.NotTrackedError):
             await ask("token", (UNKNOWN_MINT,))

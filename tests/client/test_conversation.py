@@ -1,4 +1,4 @@
-"""What a call sends, how long it waits and what it counts as spent, told without a connection."""
+"""Requests, waits and spends of a call, without a connection."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,9 @@
-"""Whatever sellers answer and whenever payments land: what may be gone counts as spent.
+"""For any answers of sellers and any landing of payments, money that may be gone counts as spent.
 
 A chain and a seller in a few lines, both free to do what they like: the seller
 answers anything, repeats its memos and names blockhashes of any age, of which it
-lies, payments land late or not at all, and the node that tells the history lags
-behind the one that tells the height.
+lies, payments land late or not at all, and the node with the history lags
+behind the one with the height.
 """
 
 import json

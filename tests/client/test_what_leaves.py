@@ -1,4 +1,4 @@
-"""What is signed by the fee payer leaves the process only once it is written down."""
+"""A transaction signed by the fee payer leaves the process only once it is written down."""
 
 from base64 import b64decode
 from collections.abc import AsyncIterator

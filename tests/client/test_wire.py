@@ -1,4 +1,4 @@
-"""What the client expects of an answer is what the service describes, field for field."""
+"""The client expects of an answer the fields that the service describes."""
 
 import inspect
 from collections.abc import Iterator
@@ -85,7 +85,7 @@ CALLS: dict[str, ApiCall[Any]] = {
 
 
 SAID_BY_STATUS = ("success", "status")  # of answers without an envelope
-# How to pay, which is told with a 402: no line of a batch is one.
+# How to pay, which a 402 says: no line of a batch is one.
 NOT_READ = {"BatchReports.results[].error.details: is lost"}
 
 

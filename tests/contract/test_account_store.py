@@ -1,4 +1,4 @@
-"""What every AccountStore does: its transactions, and every verb of its rows."""
+"""The contract of every AccountStore: its transactions, and every verb of its rows."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -621,7 +621,7 @@ async def test_events_are_listed_newest_first_in_pages(store: AccountStore) -> N
     assert oldest == replace(newest, action="one")
 
 
-# Whence keys were used.
+# Addresses that used keys.
 
 
 async def test_a_key_keeps_the_ten_addresses_that_used_it_last(store: AccountStore) -> None:

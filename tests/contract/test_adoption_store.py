@@ -1,4 +1,4 @@
-"""What every AdoptionStore promises, in memory and on SQLite alike."""
+"""The contract of every AdoptionStore, in memory and on SQLite alike."""
 
 from mintscope.core.accounts.audit import COMMAND_LINE
 from mintscope.core.payments.lost import Acknowledged, Adoption

@@ -1,4 +1,4 @@
-"""What every engine of the market must say of what was read and missed."""
+"""The contract of every engine of the market: coverage."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

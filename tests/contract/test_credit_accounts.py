@@ -1,4 +1,4 @@
-"""What every CreditAccounts must do.  Add an engine to `ENGINES`, nothing else."""
+"""The contract of every CreditAccounts.  Add an engine to `ENGINES`, nothing else."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What every CreditLedger must do.  Add an engine to `LEDGERS`, nothing else."""
+"""The contract of every CreditLedger.  Add an engine to `LEDGERS`, nothing else."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What every DebitLedger must do: all or nothing, within the cap of an API key.
+"""The contract of every DebitLedger: all or nothing, within the cap of an API key.
 
 Add an engine to `ENGINES`, nothing else.
 """
@@ -388,7 +388,7 @@ async def test_a_key_spends_no_more_than_its_cap_in_a_month(scene: Scene) -> Non
 
     scene.clock.advance(month_end(month) - scene.clock.now())
     assert isinstance(await scene.ledger.debit(Debit(account, 5, capped)), Debited)
-    # What was taken last month counts less last month, not this.
+    # A debit of last month counts less last month, not this.
     await scene.ledger.give_back(first, 3)
     assert await scene.ledger.debit(Debit(account, 1, capped)) == CapReached(
         month_of(scene.clock.now())
@@ -611,7 +611,7 @@ async def test_a_minute_of_which_something_was_sent_stays_taken(scene: Scene, ke
     if kept != "rest":
         await scene.kill(dead)
     await scene.bury(scene.ledger)
-    # What it did not answer is given back, too, and on PostgreSQL that is the last of any kind.
+    # An unanswered debit is given back, too, and on PostgreSQL that is the last of any kind.
     unsure = {"minute": 1, "never": 2}.get(kept, scene.engine == "postgresql" and kept != "rest")
     assert await scene.ledger.balance(account) == before + unsure
     assert scene.under_way() == 0

@@ -206,7 +206,7 @@ acts = st.lists(
 
 @dataclass
 class Diary:
-    """What was begun, and how and when it ended: the oracle, which reads no store."""
+    """Payments that began, and their ends: the oracle, which reads no store."""
 
     lamports: int
     now: int = NOW

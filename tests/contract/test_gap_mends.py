@@ -1,4 +1,4 @@
-"""What ingest notes of the gaps that it mends, on both engines."""
+"""Notes of ingest on the gaps that it mends, on both engines."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every store of pasts must do.  Add an engine to `engines`, nothing else."""
+"""The contract of every store of pasts.  Add an engine to `engines`, nothing else."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What every store of imports must do: indicators are those of one continuous series.
+"""The contract of every store of imports: indicators are those of one continuous series.
 
 Add an engine to `engines`, nothing else.
 """

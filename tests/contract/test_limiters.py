@@ -1,4 +1,4 @@
-"""What every Limits does: a limiter is exact, held against its definition.
+"""The contract of every Limits: a limiter is exact, held against its definition.
 
 Add an engine to `ENGINES` of `support.scenes.limits`.
 """

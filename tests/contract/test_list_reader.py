@@ -1,4 +1,4 @@
-"""What every reader of lists must do, and that a list over it says what the swaps say."""
+"""The contract of every reader of lists; a list over it agrees with the swaps."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

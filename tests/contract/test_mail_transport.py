@@ -1,4 +1,4 @@
-"""What every Transport of e-mails must do.  Add an engine to `ENGINES`."""
+"""The contract of every Transport of e-mails.  Add an engine to `ENGINES`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +19,7 @@ from support.fakes.mail_server import SentEmails, mail_room
 from support.fakes.raw_server import raw_server
 
 NOW: Final = UnixMs(1_700_000_000_000)
-# What arrived, as (recipient, subject, text, Message-ID); None where nothing is sent.
+# The e-mails that arrived, as (recipient, subject, text, Message-ID); None where nothing is sent.
 Arrived = Callable[[], list[tuple[str, str, str, str]] | None]
 
 

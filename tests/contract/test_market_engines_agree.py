@@ -1,6 +1,6 @@
 """The same history leaves the same market on every engine, to the last bit.
 
-What is told to one engine is told to the others, and all that they keep is compared.
+All engines get the same writes, and all that they keep is compared.
 """
 
 import os
@@ -195,7 +195,7 @@ class History:
 
 
 async def lived(engine: str, folder: Path, seed: int, *, follows_all: bool) -> list[str]:
-    """Return what *engine* kept and told after each part of the history of *seed*."""
+    """Return the rows and answers of *engine* after each part of the history of *seed*."""
     random = Random(seed)
     history, told, clock = History(random), [], HurryingClock(UnixMs(0))
     for _ in range(RESTARTS):
@@ -235,7 +235,7 @@ async def step(
 
 
 async def all_of(market: Market, engine: str, folder: Path) -> str:
-    """Return every row that is kept and everything a reader is told, floats to the last bit."""
+    """Return every row and every answer to a reader, floats to the last bit."""
     ask = partial(execute_in, engine, folder)
     rows = [row for statement in KEPT.split(";") for row in ask(statement)]
     reader, trimmed = market.reader, ask("SELECT trimmed_seq FROM progress")[0][0]

@@ -1,4 +1,4 @@
-"""What every engine of the market must do.  Add one to `MARKET_ENGINES`, nothing else."""
+"""The contract of every engine of the market.  Add one to `MARKET_ENGINES`, nothing else."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -299,7 +299,7 @@ async def test_dead_slots_are_never_folded(market: Market) -> None:
 
 
 async def test_a_dropped_mint_does_not_come_back(market: Market) -> None:
-    """A mint that is removed and added again starts anew, also where its old swaps wait."""
+    """A mint that is removed and added again starts again, also where its old swaps wait."""
     await market.store.write([slot(1, trade(A)), FinalSlot(Slot(1))])
     await fold(market)
     await market.store.write([slot(2, trade(A, 7.0))])
@@ -315,7 +315,7 @@ async def test_a_dropped_mint_does_not_come_back(market: Market) -> None:
 
 
 async def test_a_fork_moves_back_the_slot_since_which_a_mint_counts(market: Market) -> None:
-    """What is logged after the tracking counts, in whichever fold, although its slot is lower."""
+    """A swap logged after the tracking counts, in any fold, although its slot is lower."""
     await market.store.write([slot(1), slot(2), slot(3)])
     await market.tracking.add(C)
     dead = [DeadSlot(Slot(3)), DeadSlot(Slot(2))]
@@ -562,7 +562,7 @@ async def test_what_a_day_adds_is_estimated_once_there_is_an_hour(market: Market
             told = (await market.reader.overview()).candles_a_day
             assert (told is None) == (number == 59)
 
-    # What two hours have added, of which the last minute has just begun.
+    # Counts of two hours, of which the last minute has just begun.
     assert told == dict(zip(Timeframe, [121 * 12, 25 * 12, 9 * 12, 3 * 12], strict=True))
 
 

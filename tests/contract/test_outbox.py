@@ -1,4 +1,4 @@
-"""What the outbox does, whatever engine keeps the accounts."""
+"""The outbox, on every engine of accounts."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What every store of the payment books must do.  Add an engine to `ENGINES`, nothing else."""
+"""The contract of every store of the payment books.  Add an engine to `ENGINES`, nothing else."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -136,7 +136,7 @@ async def test_pending_payments_are_counted_with_the_age_of_the_oldest(
 async def test_fees_at_risk_are_those_of_the_hour_and_those_under_way(
     books: Books, payments: PaymentStore
 ) -> None:
-    """Those of payers that bought within the day are told apart from those of new payers."""
+    """Those of payers that bought within the day are distinguished from those of new payers."""
     fee = new_payment("a").payment.fee_lamports
     assert await books.fees_at_risk(now=NOW) == FeesAtRisk(0, 0, 0, 0, None)
     await books.fill_fund(10**9, mark=10**9)

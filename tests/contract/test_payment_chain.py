@@ -1,4 +1,4 @@
-"""What every Settlement, PaymentChain and TreasuryHistory must do.  Add an engine to `ENGINES`."""
+"""The contract of Settlement, PaymentChain and TreasuryHistory.  Add an engine to `ENGINES`."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What every PaymentStore promises, in memory and on SQLite alike."""
+"""The contract of every PaymentStore, in memory and on SQLite alike."""
 
 import asyncio
 from collections import Counter

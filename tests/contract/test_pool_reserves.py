@@ -1,4 +1,4 @@
-"""What every PoolReserves must do.  Add an engine to `ENGINES`."""
+"""The contract of every PoolReserves.  Add an engine to `ENGINES`."""
 
 import json
 from base64 import b64encode
@@ -65,7 +65,7 @@ class OverRpc:
 
 
 class Made:
-    """What a test says."""
+    """The reserves that a test sets."""
 
     def __init__(self, reserves: Pools) -> None:
         self.reserves = reserves

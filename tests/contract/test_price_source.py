@@ -1,4 +1,4 @@
-"""What every PriceSource must do: a quote or a doubt, never an exception.  Add one to `ENGINES`."""
+"""The contract of PriceSource: a quote or a doubt, never an exception.  Add one to `ENGINES`."""
 
 from collections.abc import Callable
 from decimal import Decimal

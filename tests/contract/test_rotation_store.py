@@ -1,4 +1,4 @@
-"""What every RotationStore must do.  Add an engine to `ENGINES`, nothing else."""
+"""The contract of every RotationStore.  Add an engine to `ENGINES`, nothing else."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

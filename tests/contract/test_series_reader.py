@@ -1,4 +1,4 @@
-"""What every reader of series must do: the engines, and the one in memory."""
+"""The contract of every reader of series: the engines, and the one in memory."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What the rows of signals do, on every engine."""
+"""The rows of signals, on every engine."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""What every Source must do.  Add an engine to `ENGINES`.
+"""The contract of every Source.  Add an engine to `ENGINES`.
 
 Each delivers one chain: five blocks with a slot skipped between any two.
 """

@@ -1,4 +1,4 @@
-"""What the queue of webhooks does, on every engine."""
+"""The queue of webhooks, on every engine."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack

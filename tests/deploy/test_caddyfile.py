@@ -35,7 +35,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def adapted(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What Caddy makes of the file."""
+    """The file as Caddy reads it."""
     folder = tmp_path_factory.mktemp("caddy")
     ran = run(folder, "adapt", "--config", str(DEPLOY / "Caddyfile"), "--adapter", "caddyfile")
     assert ran.returncode == 0, ran.stderr
@@ -111,7 +111,7 @@ def test_waits_fit_those_of_the_api(adapted: Any) -> None:
 
 
 def test_a_process_that_is_about_to_stop_is_seen_in_time(adapted: Any) -> None:
-    """What /readyz says is remembered for a moment, and has to be heard twice."""
+    """The answer of /readyz is remembered for a moment, and has to be heard twice."""
     api = environment_of(units()["mintscope-api@.service"])
     for environment in (services()["api-1"]["environment"], api):
         for proxy in found(adapted, "reverse_proxy"):

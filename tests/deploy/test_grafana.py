@@ -11,7 +11,7 @@ from support.deployment import DEPLOY, ROOT, metric_names, metrics_of
 
 DASHBOARD = json.loads((DEPLOY / "grafana" / "mintscope.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-# Of processes, and of what is for sale elsewhere; or told by another that is shown.
+# Of processes, and of what is for sale elsewhere; or covered by another that is shown.
 NOT_SHOWN = {"up"}
 
 

@@ -1,4 +1,4 @@
-"""What is installed with the service, and under which licence: docs/reference/licences.md."""
+"""Packages installed with the service, and their licences: docs/reference/licences.md."""
 
 import re
 from importlib.metadata import distributions, metadata

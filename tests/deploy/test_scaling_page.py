@@ -20,7 +20,7 @@ def test_every_section_it_leads_to_exists() -> None:
 def test_every_file_is_led_to_by_itself_or_by_its_folder() -> None:
     linked = {(PAGE.parent / file).resolve() for file in re.findall(r"\]\(([^)#:]+)\)", TEXT)}
     files = [path for path in DEPLOY.rglob("*") if path.is_file() and path.parent != DEPLOY]
-    # What stands beside one that is named is found with it.
+    # A file beside one that is named is found with it.
     folders = {path if path.is_dir() else path.parent for path in linked}
 
     assert [path for path in files if path.parent not in folders] == []

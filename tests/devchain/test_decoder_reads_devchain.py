@@ -24,7 +24,7 @@ def test_every_intended_swap_is_decoded_and_nothing_else(seed: int) -> None:
             [msgspec.Raw(msgspec.json.encode(entry)) for entry in chain.entries(block)]
         )
 
-        # What a swap left in its pool is known from balances alone, which no intention names.
+        # The reserves after a swap are known from balances alone, which no intention names.
         found = [swap._replace(in_left=None, out_left=None) for swap in decoded.swaps]
         assert found == list(intended(chain, slot))
         assert not decoded.quarantined

@@ -1,4 +1,4 @@
-"""What is written as base58 is what a native encoder writes, at every length."""
+"""Base58 text is the same as that of a native encoder, at every length."""
 
 from random import Random
 

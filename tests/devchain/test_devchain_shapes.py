@@ -24,7 +24,7 @@ VENUES = {
 
 
 class Kind(NamedTuple):
-    """What an instruction is, without its amounts and accounts."""
+    """The shape of an instruction, without its amounts and accounts."""
 
     program: str
     head: bytes
@@ -53,7 +53,7 @@ def shape(node: Node) -> Shape:
 
 
 def recorded(shared_data: Path) -> Iterator[dict[str, Any]]:
-    """Yield the recorded transactions that tell how deep each call was."""
+    """Yield the recorded transactions that show how deep each call was."""
     for path in sorted((shared_data / "transactions" / "tx").glob("*.json")):
         entry: dict[str, Any] = json.loads(path.read_text())
         inner = [

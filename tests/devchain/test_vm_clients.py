@@ -1,7 +1,7 @@
 """The clients others wrote understand every answer, and pay.
 
 solana-py reads each answer with the types of solders; the x402 client builds a
-payment by what it is told.  Neither shares code with the devchain's answers.
+payment by its answers.  Neither shares code with the devchain's answers.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What the methods answer, and that no parameter makes one of them fall over."""
+"""Answers of the methods, and that no parameter makes one of them fall over."""
 
 from base64 import b64encode
 from contextlib import suppress

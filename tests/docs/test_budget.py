@@ -1,6 +1,6 @@
 """The size of things: a file, a function, a folder and a port fit in one head.
 
-What is larger is listed with its size.  The list may only shrink: an entry that is too high, or
+Larger parts are listed with their size.  The list may only shrink: an entry that is too high, or
 no longer needed, fails like a file that is too long.
 """
 
@@ -19,7 +19,7 @@ FUNCTION_LINES_MAX: Final = 70
 FOLDER_FILES_MAX: Final = 15
 PORT_METHODS_MAX: Final = 7
 
-# What is larger than the budget, and how large it is.
+# Parts larger than the budget, and their size.
 LONGER_FILES: Final[dict[str, int]] = {}
 LONGER_FUNCTIONS: Final[dict[str, int]] = {
     "edges/api/app.py:create_app": 79,

@@ -327,7 +327,7 @@ def reads_history(service: DocumentedService, command: str) -> None:
 
 
 def watches_the_node(service: DocumentedService, command: str) -> None:
-    """For a second: half a minute tells no more of a devchain."""
+    """For a second: half a minute shows no more of a devchain."""
     service.mintscope(f"{_words(command)} --seconds 1")
 
 

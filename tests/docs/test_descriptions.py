@@ -1,6 +1,6 @@
 """A route, a field or a refusal that is added is described, or this fails and says what lacks.
 
-What to write: `description=` and `refusals=` of the `Operation`; for each field of a wire struct
+To write: `description=` and `refusals=` of the `Operation`; for each field of a wire struct
 `Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`base.primitives.about`).
 """
 

@@ -1,8 +1,8 @@
 """The programs of `/docs` run as they stand there: curl, both clients, and MCP.
 
-They are taken out of the pages of a served website, and run against it.  What a reader must have
-first, a signature, a code of an e-mail, the number of a watchlist, is not there in an example: the
-endpoints that need one then refuse as their own page says.
+They are taken out of the pages of a served website, and run against it.  A value that a reader must
+have first, a signature, a code of an e-mail, the number of a watchlist, is not there in an example:
+the endpoints that need one then refuse as their own page says.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ printf '\n200'
 # Each program in a namespace of its own; what it printed, or why it failed.
 PYTHON: Final = """
 import contextlib, io, json, sys, traceback
-told = {}
+printed_by = {}
 for name, text in json.load(open("programs.json")).items():
     printed = io.StringIO()
     try:
@@ -72,12 +72,12 @@ for name, text in json.load(open("programs.json")).items():
             exec(compile(text, name, "exec"), {"__name__": "__main__"})
     except BaseException:
         printed.write("failed: " + traceback.format_exc())
-    told[name] = printed.getvalue()
-print(json.dumps(told))
+    printed_by[name] = printed.getvalue()
+print(json.dumps(printed_by))
 """
 TYPESCRIPT: Final = """
 import { readFileSync } from "node:fs";
-const told = {};
+const printed_by = {};
 const write = console.log;
 for (const name of Object.keys(JSON.parse(readFileSync("programs.json", "utf8")))) {
   const lines = [];
@@ -88,9 +88,9 @@ for (const name of Object.keys(JSON.parse(readFileSync("programs.json", "utf8"))
   } catch (trouble) {
     lines.push(`failed: ${trouble.stack}`);
   }
-  told[name] = lines.join("\\n");
+  printed_by[name] = lines.join("\\n");
 }
-write(JSON.stringify(told));
+write(JSON.stringify(printed_by));
 process.exit(0);
 """
 
@@ -138,7 +138,7 @@ class Documented:
         return output.decode()
 
     def expect_told(self, slug: str, status: int, body: str) -> bool:
-        """Return whether *body* is a success; a refusal must be one that the page tells of."""
+        """Return whether *body* is a success; a refusal must be one that the page names."""
         if slug.startswith(GUIDE):
             return status in {200, 201, 402}
         endpoint: DescribedEndpoint = self.reference.endpoints[slug]
@@ -222,9 +222,9 @@ async def test_every_program_in_python_runs(documented: Documented) -> None:
     programs = documented.written_in("python")
     (documented.folder / "programs.json").write_text(json.dumps(programs))
 
-    told = json.loads(await documented.run(sys.executable, "-c", PYTHON))
+    printed_by = json.loads(await documented.run(sys.executable, "-c", PYTHON))
 
-    expect_answers(documented, told)
+    expect_answers(documented, printed_by)
 
 
 async def test_every_program_in_typescript_runs(documented: Documented) -> None:
@@ -240,9 +240,9 @@ async def test_every_program_in_typescript_runs(documented: Documented) -> None:
         (documented.folder / f"{slug}.ts").write_text(text)
     (documented.folder / "run.mjs").write_text(TYPESCRIPT)
 
-    told = json.loads(await documented.run(str(NODE), "run.mjs"))
+    printed_by = json.loads(await documented.run(str(NODE), "run.mjs"))
 
-    expect_answers(documented, told)
+    expect_answers(documented, printed_by)
 
 
 def named(path: str) -> set[str]:
@@ -250,10 +250,10 @@ def named(path: str) -> set[str]:
     return set(re.findall(r"{(\w+)}", path)) - {"tokenAddress"}
 
 
-def expect_answers(documented: Documented, told: Mapping[str, str]) -> None:
+def expect_answers(documented: Documented, printed_by: Mapping[str, str]) -> None:
     """Expect of each program that it printed something, and nothing that is not there."""
-    assert [text for text in told.values() if "failed: " in text or "undefined" in text] == []
-    for slug, text in told.items():
+    assert [text for text in printed_by.values() if "failed: " in text or "undefined" in text] == []
+    for slug, text in printed_by.items():
         status = re.match(r"([2-5]\d\d) ", text)
         if status is None:
             assert text.strip() or slug in EMPTY, slug
@@ -270,13 +270,15 @@ async def test_every_call_of_a_tool_is_answered(documented: Documented) -> None:
     header = bearer(documented.environment["MINTSCOPE_CREDENTIAL"])
     site = documented.site
     async with mcp_beside(site.api, site.clock) as app, mcp_client(app, header) as client:
-        told = {
+        printed_by = {
             slug: await client.call_tool(call["name"], call["arguments"])
             for slug, call in calls.items()
         }
 
-    assert {slug for slug, answer in told.items() if answer.is_error} == {"post-credits-purchase"}
-    assert len(told) == 10
+    assert {slug for slug, answer in printed_by.items() if answer.is_error} == {
+        "post-credits-purchase"
+    }
+    assert len(printed_by) == 10
 
 
 async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(

@@ -30,6 +30,7 @@ def test_a_headless_clause_and_a_banned_word_are_found(text: str, finding: str) 
         "Run `tell anew` to see what comes.",
         "```sh\nWho is told.\n```",
         "The one who is signed in, what it may do.",
+        "Whatever a client sends, the service answers.",
     ],
 )
 def test_questions_headings_and_code_are_left(text: str) -> None:

@@ -62,7 +62,7 @@ def uses(value: str) -> Iterator[tuple[str, str]]:
 
 
 def test_the_known_examples_are_found() -> None:
-    """What the patterns must find; without it the next test would pass over nothing."""
+    """Secrets that the patterns must find; without it the next test would pass over nothing."""
     found = [value for value, _ in examples()]
     assert {"0" * 64, "PASSWORD", "password", "your-key", "first key", "second key"} <= set(found)
 

@@ -1,4 +1,4 @@
-"""What operators read is what the code does: settings, metrics, log events, files."""
+"""The pages of operators are true of the code: settings, metrics, log events, files."""
 
 import ast
 import re

@@ -1,6 +1,6 @@
-"""Kill -9 while agents apply, are approved and exchange: nothing told is lost, nothing is half.
+"""Kill -9 while agents apply, are approved and exchange: no answer is lost, nothing is half.
 
-Two processes at once do all there is to do on one file, and write down what they were told.  They
+Two processes at once do all there is to do on one file, and write down their answers.  They
 are killed, again and again; then each client goes on with the same Idempotency-Key.
 """
 
@@ -50,7 +50,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Told:
-    """What an agent was told, by name of what it is."""
+    """The answers to an agent, by name."""
 
     email: str
     what: str
@@ -65,7 +65,7 @@ class Agent:
         self._form = parse_form(signup_body(email))
 
     async def come_to_a_key(self) -> AsyncIterator[Told]:
-        """Go all the way, from wherever it was left; yield what it is told."""
+        """Go all the way, from wherever it was left; yield its answers."""
         accounts, email = self._accounts, self._form.email
         made = await accounts.signup.apply(self._form, redelivery_key=self._key("signup"))
         yield Told(email, "secret", made.secret)
@@ -131,7 +131,7 @@ def told_in(folder: Path) -> list[Told]:
 
 
 def lost(folder: Path, told: list[Told]) -> list[str]:
-    """Return what someone was told and the file does not know."""
+    """Return the answers that the file does not know."""
     money = folder / "money.sqlite"
     columns = "email, state, confirmed_at IS NOT NULL, secret_hash"
     kept = {

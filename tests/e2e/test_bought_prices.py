@@ -1,7 +1,7 @@
 """Prices that someone tries to buy, through block files, ingest and the API.
 
-Each market of `prove.prices` is a token of its own in one chain.  What is judged is which of its
-swaps the API says to have set the price, and its candles.
+Each market of `prove.prices` is a token of its own in one chain.  Judged are its swaps that set the
+price by the API, and its candles.
 """
 
 import os

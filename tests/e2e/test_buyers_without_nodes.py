@@ -64,7 +64,7 @@ async def refresh(world: World) -> None:
 
 
 class MintAlone:
-    """A node that tells what the mint is, and nothing else."""
+    """A node that gives the mint, and nothing else."""
 
     def __init__(self, world: World) -> None:
         self.world = world

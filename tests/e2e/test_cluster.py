@@ -57,7 +57,7 @@ SELECT a.hint, e.kind, sum(e.delta) FROM credit_account AS a
 
 
 class Trouble(NamedTuple):
-    """What befalls the cluster, and how long it lasts."""
+    """A fault of the cluster, and its length."""
 
     name: str
     begin: Callable[[], AbstractContextManager[None]]
@@ -238,8 +238,8 @@ async def _expect_books(cluster: Cluster, heard: Heard, shopper: Shopper, told: 
     for spent in heard.spent:
         moved = entries[spent.token[-8:]]
         debits, back = -moved["spend"], moved["reversal"]
-        # What a process took and did not answer before it died is given back; of what it answered
-        # last it is not known.
+        # Unanswered debits of a process that died are given back; of its last answers that is
+        # not known.
         assert spent.answered <= debits, spent
         assert debits - back <= spent.answered + spent.unanswered, spent
         lost, found, reversed_ = lost + spent.unanswered, found + debits, reversed_ + back

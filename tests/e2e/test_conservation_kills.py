@@ -31,7 +31,7 @@ READY_S = 60
 
 @dataclass
 class History:
-    """What the clients know: credits that answers say were taken, and those of lost answers.
+    """The knowledge of clients: credits that answers say were taken, and those of lost answers.
 
     A minute of which something was sent is given back if the service dies before it has noted it
     for good. It has once the minute of another stream has begun.

@@ -114,7 +114,7 @@ class Conversation:
                 await break_off(fleet.any(self.random), request, self.random)
 
     async def listen(self, fleet: Fleet, *, is_slow: bool) -> None:
-        """Open a stream; leave before anything is sent of it, or after the minute was told."""
+        """Open a stream; leave before anything is sent of it, or after the minute was sent."""
         async with fleet.any(self.random).connection() as client:
             await client.send(OPEN_STREAM)
             if is_slow:

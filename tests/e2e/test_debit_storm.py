@@ -36,7 +36,7 @@ ANSWER = "answer"
 
 @dataclass
 class History:
-    """What the clients know: by token, balances they were told, and answers that never came."""
+    """The knowledge of clients: by token, balances they got, and answers that never came."""
 
     told: defaultdict[CreditToken, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: Counter[CreditToken] = field(default_factory=Counter)
@@ -105,7 +105,7 @@ def violations(folder: Path, history: History) -> list[str]:
         spent = CREDITS - book.balance(account)
         told = history.told[token]
         if len(set(told)) < len(told):
-            found.append(f"token {number}: a balance was told twice, so a debit was lost")
+            found.append(f"token {number}: a balance was sent twice, so a debit was lost")
         if told and CREDITS - min(told) > spent:
             found.append(f"token {number}: {CREDITS - min(told)} debits answered, {spent} kept")
         if not len(told) <= spent <= len(told) + history.unanswered[token]:

@@ -27,7 +27,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / "tests" / "browser"
 NODE: Final = Path(sys.executable).parent / "node"
 PAID: Final = {("GET", "/v1/token/{tokenAddress}"), ("POST", "/v1/credits/purchase")}
-# What holds something to pay for where these clients ask; an empty page is free.
+# The operation that these clients pay for; an empty page is free.
 TOKEN: Final = "GET /v1/token/{tokenAddress}"
 READ: Final = (TOKEN, f"{TOKEN}/candles", f"{TOKEN}/indicators")
 PAID_HEADER: Final = "payment-response"

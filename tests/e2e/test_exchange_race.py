@@ -63,7 +63,7 @@ class SelectsThenUpdates:
 
 @dataclass(frozen=True)
 class Race:
-    """What every process is told."""
+    """The answer to every process."""
 
     folder: Path
     secret: str
@@ -72,7 +72,7 @@ class Race:
 
 
 def run(tells: Any, go: Event, race: Race) -> None:
-    """Be one of the processes: get ready, wait, exchange, tell."""
+    """Be one of the processes: get ready, wait, exchange, report."""
     tells.send(asyncio.run(_exchange_all(tells, go, race)))
 
 

@@ -30,7 +30,7 @@ FORM: Final = parse_form(signup_body())
 
 
 def serve(tells: Any, folder: Path) -> None:
-    """Be one of the api processes; tell the port."""
+    """Be one of the api processes; report the port."""
     asyncio.run(_serve(tells, folder))
 
 

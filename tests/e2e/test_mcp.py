@@ -76,7 +76,7 @@ def over_stdio(service: DocumentedService, *words: str) -> Client:
 
 
 class ForX402:
-    """What the x402 package expects of an MCP client: the names of its version 1."""
+    """The x402 package expects this of an MCP client: the names of its version 1."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

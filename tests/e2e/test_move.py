@@ -27,13 +27,13 @@ APPLICATION: Final = {
     "email": "approved@example.org",
     "applicationSecret": FACTS["approved_secret"],
 }
-# What differs from one request to the next, whatever is asked.
+# Headers that differ from one request to the next.
 OF_THE_MOMENT: Final = {"date", "x-request-id", "x-data-age-ms", "x-ratelimit-reset"}
 MINTS: Final = (FACTS["report"]["data"]["token"], FACTS["mint"])
 
 
 class Answer(NamedTuple):
-    """What a client gets: without the moment and the number of the request."""
+    """The answer to a client: without the moment and the number of the request."""
 
     status: int
     headers: Mapping[str, str]

@@ -1,6 +1,6 @@
 """The seller is killed in the middle of settling, at each of its steps; and bought from again.
 
-What the chain said last before `kill -9`:
+The last word of the chain before `kill -9`:
 
     the trial hangs           simulateTransaction    nothing was promised yet
     the broadcast hangs       sendTransaction        promised, never sent

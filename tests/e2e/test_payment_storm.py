@@ -1,8 +1,8 @@
 """Kill -9 while people buy: what landed is what was sold, and every buyer gets what they paid for.
 
 The service and the chain are processes of their own; the chain refuses,
-reverts, drops and delays (`paying_chain.Weather`).  What the chain says and
-what the clients hold is compared here by hand, with plain SQL.
+reverts, drops and delays (`paying_chain.Weather`).  The chain and
+the credits of clients are compared here by hand, with plain SQL.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ MISTAKEN_REVERTS = 30  # of a hundred: a short storm has few payments
 
 @dataclass
 class Told:
-    """What the clients were told: by token, balances and answers that never came."""
+    """Answers to the clients: by token, balances and answers that never came."""
 
     balances: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: Counter[str] = field(default_factory=Counter)
@@ -52,7 +52,7 @@ class Told:
 
 
 async def storm(folder: Path, chain: Chain, kills: int, manner: Manner) -> tuple[list[Paid], Told]:
-    """Buy and spend, kill and start again; return what was paid and told."""
+    """Buy and spend, kill and start again; return the payments and answers."""
     random, told, paid = Random(5), Told(), list[Paid]()
     async with httpx.AsyncClient(base_url=chain.url, timeout=REQUEST_S) as rpc:
         shoppers = [
@@ -209,7 +209,7 @@ def _debits(folder: Path, tokens: list[str], told: Told) -> list[str]:
         assert account is not None
         spent, answers = CREDITS - book.balance(account), told.balances[token]
         if len(set(answers)) < len(answers):
-            wrong.append("a balance was told twice")
+            wrong.append("a balance was sent twice")
         if not len(answers) <= spent <= len(answers) + told.unanswered[token]:
             wrong.append(f"{spent} spent for {len(answers)} answers")
     book.close()
@@ -221,7 +221,7 @@ async def found_after(
 ) -> tuple[list[Paid], Told, list[str]]:
     """Storm, let the weather clear, redeem; return what is wrong then.
 
-    What is beyond repair before anyone redeems is the answer: to redeem takes long.
+    The answer is beyond repair before anyone redeems: to redeem takes long.
     """
     buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
     reverts = MISTAKEN_REVERTS if manner.mistake else REVERTS

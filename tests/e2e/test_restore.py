@@ -63,7 +63,7 @@ class Town:
 
 @dataclass(frozen=True, kw_only=True)
 class Sold:
-    """What was bought, by what its buyers can prove."""
+    """Purchases, by the proofs of their buyers."""
 
     before: Paid
     with_key: list[Paid]

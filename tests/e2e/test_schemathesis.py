@@ -32,11 +32,11 @@ from support.scenes.whole_report import whole_report
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long it goes on
 TOOL: Final = Path(sys.executable).parent / "schemathesis"
 FORMATS: Final = Path(__file__).parents[1] / "support" / "schemathesis_formats.py"
-# 402 refuses, too: what is wrong with a payment's headers is told to those who send one.  What is
-# well formed is refused to those who cannot pay.  A token is rotated without a body, a purchase
-# without a token: OpenAPI cannot say one or the other, and not both.  A code comes by e-mail.
-# Which parameters an indicator takes, and in what range, a pattern cannot say, nor what a condition
-# is.
+# 402 refuses, too: problems of a payment's headers are reported to those who send one.  A
+# well-formed request is refused to those who cannot pay.  A token is rotated without a body, a
+# purchase without a token: OpenAPI cannot say one or the other, and not both.  A code comes by
+# e-mail. Which parameters an indicator takes, and in what range, a pattern cannot say, nor what a
+# condition is.
 CONFIG: Final = """
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]

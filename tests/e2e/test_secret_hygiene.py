@@ -30,7 +30,7 @@ COMMAND_S = 60
 
 
 class Client:
-    """An agent and a person at one service; it remembers every secret it is told, or tells."""
+    """An agent and a person at one service; it remembers every secret that it gets or sends."""
 
     def __init__(self, http: httpx.Client) -> None:
         self.http = http

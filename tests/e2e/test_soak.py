@@ -35,7 +35,7 @@ PAGES: Final = ("/v1/credits/bundles", "/healthz", "/v1/credits/balance", "/nowh
 
 @dataclass
 class Looks:
-    """What was seen of the process, by time."""
+    """Measures of the process, by time."""
 
     at_s: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)

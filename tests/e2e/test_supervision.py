@@ -1,4 +1,4 @@
-"""Processes die, the disk fills up, the node goes mad: clients are served or told to wait."""
+"""Processes die, the disk fills up, the node goes mad: clients are served or asked to wait."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ REPORT: Final = f"/v1/token/{WSOL}"
 
 @dataclass
 class Seen:
-    """What clients saw: answers, requests whose connection was lost, and for how long."""
+    """The view of clients: answers, requests whose connection was lost, and for how long."""
 
     answers: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

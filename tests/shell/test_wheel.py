@@ -1,4 +1,4 @@
-"""What is installed is the whole program: built as wheels, and run away from the checkout."""
+"""The whole program is installed: built as wheels, and run away from the checkout."""
 
 import ast
 import asyncio

@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 async def proxied(tmp_path: Path) -> AsyncIterator[Service]:
-    """The service behind a proxy that tells clients' addresses."""
+    """The service behind a proxy that names clients' addresses."""
     async with running_service(tmp_path, api=ApiConfig(trusted_proxies=(PROXY,))) as service:
         yield service
 
@@ -219,7 +219,7 @@ async def test_a_stranger_has_one_try_for_each_email_address(proxied: Service) -
 
 
 async def test_a_limit_costs_no_attempt(proxied: Service) -> None:
-    """Who is told to wait is not made to wait longer for having asked."""
+    """A client that must wait does not wait longer for having asked."""
     agent = Agent(proxied)
     await agent.sign_up()
     await agent.exchange()

@@ -1,4 +1,4 @@
-"""What an alert sends by e-mail: once, what it says, and how it is stopped."""
+"""E-mails of an alert: once, their text, and how they are stopped."""
 
 from email.message import EmailMessage
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""A payment lives as long as its blockhash, at any pace, and its buyer is told so at once."""
+"""A payment lives as long as its blockhash, at any pace, and its buyer learns it at once."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -66,7 +66,7 @@ class Way:
     async def once(self, request: bytes) -> bytes:
         """Return everything that comes for *request* on a connection of its own.
 
-        A probe follows, which tells whether the connection stayed open, and closes it.
+        A probe follows, which shows whether the connection stayed open, and closes it.
         """
         async with self.server.connection() as client:
             await client.send(request)
@@ -287,7 +287,7 @@ async def test_a_client_that_leaves_before_its_answer_has_its_credit_back(tmp_pa
             async with one.server.connection() as client:
                 client.writer.write(plain)
                 client.writer.transport.abort()
-        await one.stays(0, plain, 1)  # whatever was committed for those was told before
+        await one.stays(0, plain, 1)  # all commits for those were answered before
         await one.service.ledger.expect_writable()
         left = await one.service.left(token)
 

@@ -60,7 +60,7 @@ AFTER_THE_ROW: Final = ("sendTransaction", "getSignatureStatuses", "getTransacti
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong from the broadcast on, whether it heals, and how it must end.
+    """A fault from the broadcast on, whether it heals, and how it must end.
 
     late_slots    how much later than it would a transaction lands or vanishes
     resent        the end, if its buyer goes on sending it; None: the same
@@ -193,7 +193,7 @@ async def hasty(
 
 
 class Course:
-    """What a buyer was told of one payment, and what was true then."""
+    """The answer to a buyer about one payment, and the truth then."""
 
     def __init__(self, shop: SellingApi, payment: str) -> None:
         self._shop = shop

@@ -192,7 +192,7 @@ async def test_a_batch_and_a_stream_say_the_same(scene: Followed, tmp_path: Path
         )
     (line,) = response.json()["data"]["results"]
     assert line["report"]["price"] == price
-    told = scene.live.read(TOKEN)  # which is what streams tell
+    told = scene.live.read(TOKEN)  # as streams send it
     update = update_of(told, Slot(1), changes(told, told))
     assert msgspec.to_builtins(update.price) == price
 

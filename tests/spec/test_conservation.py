@@ -2,7 +2,7 @@
 
 Every paid kind, by credit token and by API key: single reports, batches, pages of series, streams;
 with too few credits, caps, old data, refusals, clients that leave at any time or have a report
-already.  What was delivered is read from bodies alone, what was taken from the ledger.
+already.  Deliveries are read from bodies alone, debits from the ledger.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ MANY: Final = StreamsConfig(per_account_max=100)
 
 @dataclass
 class Kept:
-    """A stream that is open, and what its events have told so far."""
+    """A stream that is open, and its events so far."""
 
     who: str
     reader: Reader

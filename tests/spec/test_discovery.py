@@ -1,4 +1,4 @@
-"""What programs and directories find the service by: descriptions, and what a 402 says."""
+"""Surfaces by which programs and directories find the service: descriptions, and the 402."""
 
 import hashlib
 import json

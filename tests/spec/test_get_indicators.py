@@ -182,7 +182,7 @@ async def test_indicators_with_parameters_stand_under_their_names(market: Series
 
 @pytest.mark.parametrize("fill", ["none", "previous"])
 async def test_pages_of_indicators_with_parameters_agree(market: SeriesService, fill: str) -> None:
-    """What an older page says of a candle is what one long page says of it."""
+    """An older page and one long page say the same of a candle."""
     token, names = await market.service.issue(10), "ema(34),psar,obv,avwap(1700000400),keltner"
     for n in range(90):
         await market.trade(60 * n + 60 * (n // 40), price(n))

@@ -243,7 +243,7 @@ async def test_pages_hold_each_token_once(listed: Service) -> None:
 
 
 async def test_a_page_goes_on_behind_a_token_whose_value_has_moved(listed: Service) -> None:
-    """What stays in its place is neither missed nor repeated, whatever the others do."""
+    """A token that stays in its place is neither missed nor repeated."""
     first = (await listed.client.get(f"{PATH}?limit=1")).json()["data"]
     assert [token["symbol"] for token in first["tokens"]] == ["USDC"]
     await listed.market.append(12, START + 100_001, swap(USDC, 1.0, 77_000_000))

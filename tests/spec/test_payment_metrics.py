@@ -1,4 +1,4 @@
-"""What becomes of payments, as an operator counts it."""
+"""Outcomes of payments, as an operator counts them."""
 
 from prometheus_client import REGISTRY
 

@@ -166,7 +166,7 @@ async def test_without_a_price_it_is_503_and_nothing_is_settled(shop: SellingApi
 
 
 async def test_a_quoted_amount_is_honoured_for_120_s(shop: SellingApi, world: World) -> None:
-    """Whatever the market does, and whether or not there still is a price."""
+    """In any market, with or without a price."""
     dearer, unknown, late = [await shop.demand("POST", PURCHASE) for _ in range(3)]
     world.seconds(60)
     shop.price.usd = Decimal("0.8")

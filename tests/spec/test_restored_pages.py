@@ -1,6 +1,6 @@
-"""Whatever a 402 can have asked money for is recognised after a restore, on each engine.
+"""Each product of a 402 is recognised after a restore, on each engine.
 
-Of a page with a range, a cursor or a limit the chain alone tells no more than its worth.
+Of a page with a range, a cursor or a limit the chain alone shows no more than its worth.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What is on chain and not in a restored store is still its buyer's, and no one else's."""
+"""A payment on chain and not in a restored store is still its buyer's, and no one else's."""
 
 import asyncio
 from decimal import Decimal

@@ -324,7 +324,7 @@ async def test_a_rotated_credit_token_is_not_rotated_again(shop: SellingApi, wor
 
 
 async def test_what_its_holder_has_rotated_no_wallet_moves(shop: SellingApi, world: World) -> None:
-    """Who is given a credit token rotates it, and it is theirs alone."""
+    """The receiver of a credit token rotates it, and it is theirs alone."""
     given, purchase = await bought(shop)
     kept = (await shop.client.post(PATH, headers=bearer(given))).json()["data"]["token"]
     world.clock.advance(86_400_000)

@@ -1,6 +1,6 @@
 """sign-in-with-x: a wallet that has bought credits spends them by signing, without a credit token.
 
-What the wallet signs is written by the extension of the official package.
+The text that the wallet signs is written by the extension of the official package.
 """
 
 import asyncio
@@ -194,7 +194,7 @@ async def test_a_signature_of_another_wallet_spends_nothing(shop: SellingApi) ->
 
 
 async def test_credits_that_others_own_are_out_of_reach(shop: SellingApi) -> None:
-    """What a holder has rotated, or topped up with a grant, is not the wallet's alone."""
+    """Credits that a holder has rotated, or topped up with a grant, are not the wallet's alone."""
     token = (await shop.buy()).json()["data"]["token"]
     rotated = await shop.client.post("/v1/credits/rotate", headers=bearer(token))
     assert rotated.status_code == 201

@@ -62,7 +62,7 @@ async def test_updates_add_up_to_what_a_new_client_is_told(streaming: Streaming)
         _, snapshot = await reader.some(2)
         told = snapshot.data
         for number in range(20):
-            if number % 5 == 0:  # others who join meanwhile were told something else
+            if number % 5 == 0:  # others who join meanwhile were sent something else
                 await now(streaming, TRADED[0])
             await streaming.trade()
             update = await reader.next()
@@ -139,7 +139,7 @@ async def test_a_client_that_comes_back_gets_a_snapshot_after_its_last_event(
         await streaming.trade()
         last = await reader.next()
 
-    # This process has not yet read what another one told the client.
+    # This process has not yet read what another one sent the client.
     await streaming.trade(is_seen=False)
     async with streaming.open(token, last_event_id=str(service.log.seq)) as reader:
         _, ahead = await reader.some(2)
@@ -219,7 +219,7 @@ async def test_a_minute_is_under_way_until_something_was_told_or_it_is_over(
         reader = await stack.enter_async_context(streaming.open(token))
         await reader.some(2)
         await streaming.pass_time(60)
-        (quiet,) = under_way()  # the minute before, in which a snapshot was told, is none
+        (quiet,) = under_way()  # the minute before, in which a snapshot was sent, is none
         match ends_by:
             case "a trade":
                 await streaming.trade()
@@ -229,7 +229,7 @@ async def test_a_minute_is_under_way_until_something_was_told_or_it_is_over(
             case _:
                 await streaming.pass_time(60)
                 assert quiet not in under_way()
-        # Whose commit takes along what is known by now.
+        # Its commit takes along what is known by now.
         reader = await stack.enter_async_context(streaming.open(other))
         await reader.some(2)
         assert quiet not in under_way()

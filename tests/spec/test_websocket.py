@@ -130,7 +130,7 @@ async def test_a_client_that_comes_back_gets_a_snapshot_after_its_last_event(
         await opened.some(2)
         await streaming.trade()
         last = await opened.next()
-    await streaming.trade(is_seen=False)  # another process has told of it already
+    await streaming.trade(is_seen=False)  # another process has sent it already
     since = str(service.log.seq)
 
     if is_in_head:
@@ -185,7 +185,7 @@ async def test_a_heartbeat_is_a_ping_and_pings_are_answered(streaming: Streaming
             await client.reader.readuntil(b"\x89\x00")  # a ping
 
 
-# What is refused, and by which status and code.
+# Refusals, by status and code.
 REFUSED: list[tuple[str | None, Any, tuple[int, str]]] = [
     ("", True, (400, "INVALID_TOKEN_ADDRESS")),
     (None, True, (400, "BAD_REQUEST")),

@@ -1,4 +1,4 @@
-"""What an account may make us keep: rows that it cannot delete, however often it asks."""
+"""Rows that an account may make us keep: rows that it cannot delete, however often it asks."""
 
 from dataclasses import replace
 from typing import Any, Final

@@ -11,9 +11,9 @@ export interface Call<Data> {
   readonly path: string;
   readonly query?: Query;
   readonly body?: unknown;
-  /** What an answer may cost, in credits; 0 where it is free. */
+  /** The most that an answer costs, in credits; 0 if it is free. */
   readonly creditsMax: number;
-  /** What an answer has cost; by default `creditsMax`. */
+  /** The cost of an answer; by default `creditsMax`. */
   readonly creditsOf?: (data: Data) => number;
   /** It is paid for by a wallet, whatever credential there is. */
   readonly isPurchase?: boolean;
@@ -23,7 +23,7 @@ export interface Call<Data> {
   readonly isEnveloped?: boolean;
 }
 
-/** What a call brought. */
+/** The result of a call. */
 export interface Answer<Data> {
   readonly data: Data;
   /** On the credential, if it paid. */

@@ -35,7 +35,7 @@ import type {
   TokensQuery,
 } from "./types.ts";
 
-/** What a page holds at most; it costs the same however long it is. */
+/** The most lines of a page; it costs the same however long it is. */
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial"];
@@ -55,7 +55,7 @@ export class Client extends AccountCalls {
     this.#transport = new Transport(url, options);
   }
 
-  /** What may be spent, in credits, and what was. */
+  /** The budget in credits, and what was spent of it. */
   get budget(): CreditBudget {
     return this.#transport.budget;
   }
@@ -136,7 +136,7 @@ export class Client extends AccountCalls {
     return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
   }
 
-  /** Who trades a mint, those with the most first: one credit. `limit`: up to 100. */
+  /** Traders of a mint, those with the most first: one credit. `limit`: up to 100. */
   async traders(mint: string, within: { limit?: number } = {}): Promise<TokenTraders> {
     const path = `/v1/token/${segment(mint)}/traders`;
     return await this.data<TokenTraders>({
@@ -164,7 +164,7 @@ export class Client extends AccountCalls {
     return this.#paged<ScreenPage, ScreenedToken>(call, query, (page) => page.tokens);
   }
 
-  /** What the chain says of a mint: free. */
+  /** The facts of a mint on chain: free. */
   async metadata(mint: string): Promise<TokenMetadata> {
     const path = `/v1/token/${segment(mint)}/metadata`;
     return await this.data({ name: "metadata", method: "GET", path, creditsMax: 0 });

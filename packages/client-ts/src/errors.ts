@@ -5,7 +5,7 @@ export class ClientError extends Error {
   override name = this.constructor.name;
 }
 
-/** What a refusal says. */
+/** The details of a refusal. */
 export interface Refusal {
   readonly status: number;
   readonly code: string;

@@ -10,7 +10,7 @@ export interface ServerEvent {
 
 /** Takes text as it comes, gives the events that are whole (WHATWG HTML, section 9.2). */
 export class EventReader {
-  /** What to send as Last-Event-ID when the connection was lost. */
+  /** The Last-Event-ID to send when the connection was lost. */
   lastId: string | null = null;
   /** How long to wait before, where the service has said. */
   retryMs = 0;

@@ -179,7 +179,7 @@ function parse(event: ServerEvent): Fields {
   throw new UnreadableError(`expected an event ${event.name} with an object`);
 }
 
-/** Return `before` with the fields of `told` in its place. */
+/** Return `before` with the fields of the update in its place. */
 function merged(before: Fields, told: Fields): Fields {
   const whole = { ...before };
   for (const [name, value] of Object.entries(told)) {

@@ -165,7 +165,7 @@ export class Transport {
   }
 }
 
-/** What the sendings of one call have in common: a key, a payment, patience. */
+/** Common state of the sendings of one call: a key, a payment, patience. */
 export class Attempt {
   readonly key: string;
   readonly payer: Payer | undefined;

@@ -1,4 +1,4 @@
-/** What a call sends, how long it waits and what it counts, by answers written by hand. */
+/** Requests, waits and counts of a call, by answers written by hand. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

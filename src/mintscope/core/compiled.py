@@ -13,7 +13,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile *function*, and keep the machine code where a folder can be written."""
     try:
         compiled: Callable[P, R] = njit(cache=True)(function)
-    except RuntimeError:  # a read-only installation compiles anew in every process
+    except RuntimeError:  # a read-only installation compiles again in every process
         compiled = njit()(function)
     return compiled
 

@@ -1,4 +1,4 @@
-"""What an applicant reads about each field, whole; and constants that applicants build on."""
+"""Texts for applicants about each field, whole; and constants that applicants build on."""
 
 from typing import Final
 

@@ -27,7 +27,7 @@ TOKEN = credit_token(1)
 
 
 class Front:
-    """What an MCP server would do: a credit token in, a report out."""
+    """A checkout as an MCP server would make it: a credit token in, a report out."""
 
     def __init__(self, ledger: CreditLedger) -> None:
         self.ledger = ledger

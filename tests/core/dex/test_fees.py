@@ -191,7 +191,7 @@ def test_a_balance_that_is_in_no_list_changes_nothing() -> None:
 
 
 def test_the_older_program_keeps_no_fee() -> None:
-    """Whatever else of Token-2022 moved beside it."""
+    """With any other move of Token-2022 beside it."""
     sent = checked("user a", A, "vault a", 1000, program=SPL)
     paid = checked("vault b", B, "user b", 70, program=SPL_2022)
     tx = Tx(raydium(sent, paid)).holds("user a", A, USER).holds("user b", B, USER, 9)

@@ -83,7 +83,7 @@ def protobuf(entry: dict[str, Any]) -> geyser_pb2.SubscribeUpdateTransactionInfo
 
 
 def decode(tx: Tx) -> Decoded:
-    """What both sources read, which must be one and the same."""
+    """The swaps of both sources, which must be the same."""
     entry = tx.entry()
     from_json = decode_transaction(json.dumps(entry).encode(), 0)
     assert decode_block(ProtobufTransactions([protobuf(entry)])) == from_json

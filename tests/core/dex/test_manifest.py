@@ -184,7 +184,7 @@ def test_protobuf_gives_the_same_swap() -> None:
 
 
 def test_no_log_makes_the_decoder_fail() -> None:
-    """Whatever lines are lost, doubled or in another order."""
+    """With lines lost, doubled or in another order."""
     random = Random(7)
     calls = [batch_update(), batch_update("second")]
     whole = ran("wrapper", *ran(MANIFEST, fill_log((1, True, 1, 2)), depth=2), "Program ", "x",
@@ -207,7 +207,7 @@ def test_recorded_fills_have_their_fields_where_the_layout_says(shared_data: Pat
         swaps = [s for s in decode_transaction(raw, 0).swaps if s.program == "manifest"]
         if len(swaps) != 1 or not told:
             continue
-        # The same log, told of a batch of orders on the same market.
+        # The same log, of a batch of orders on the same market.
         (swap,) = swaps
         batch = Ix(MANIFEST, [swap.signer, swap.pool, "system"], b"\x06" + bytes(9))
         made = Tx(batch, signers=(swap.signer,))

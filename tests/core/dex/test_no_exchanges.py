@@ -1,8 +1,8 @@
-"""What exchanges nothing, in the shapes of real programs: no swap, and nothing to report.
+"""Calls that exchange nothing, in the shapes of real programs: no swap, and nothing to report.
 
 Built from public layouts: first bytes, order of the transfers, who owns which account.  Each is
 called directly and by a bot.  At the end stand the limits that decision 56 names: what moves as an
-exchange does and is one for all that transfers tell.
+exchange does and is one for all that transfers show.
 """
 
 from dataclasses import dataclass, replace
@@ -260,7 +260,7 @@ def test_it_is_no_swap_and_nothing_is_reported(name: str, caller: str | None) ->
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_real_swap_beside_it_is_read_all_the_same(name: str) -> None:
-    """What one program does hides nothing of what another does in the same transaction."""
+    """A call of one program hides no call of another in the same transaction."""
     exchange = Ix(
         "amm", ["x"], b"\x07", [transfer("user 1", "pool 1", 5), transfer("pool 2", "user 2", 7)]
     )
@@ -312,7 +312,7 @@ def test_liquidity_in_both_mints_is_never_a_swap(
 
 LISTED = {program.name: program for program in TABLE if b"" in program.swaps}
 """Venues of which any instruction may swap."""
-# What only its program or its bytes tell apart: no venue does it.
+# Only its program or its bytes separate it: no venue does it.
 OF_OTHERS = {
     "a liquidation",
     "a liquidation by an instruction of next year",
@@ -390,7 +390,7 @@ TRADERS = {
 
 @pytest.mark.parametrize("who", TRADERS)
 def test_a_listed_program_whose_owner_alone_exchanged_keeps_its_direction(who: str) -> None:
-    """No account of the instruction tells who owns the vaults, and no one else gave and got."""
+    """No account of the instruction names the owner of the vaults, and no one else gave and got."""
     case = Case.of(TESSERA, b"\x10" + bytes(17), *TRADERS[who])
 
     assert rows(decode(case)) == [("tessera", A, 9, B, 4)]

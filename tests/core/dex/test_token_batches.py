@@ -51,7 +51,7 @@ def instruction(data: bytes, accounts: list[int], *, is_text: bool = True) -> In
 
 
 def opened(data: bytes, accounts: list[int]) -> list[tuple[list[int], bytes]]:
-    """What both forms of the data expand to."""
+    """The expansion of both forms of the data."""
     found = []
     for is_text in (True, False):
         expanded = batches.expand([instruction(data, accounts, is_text=is_text)], {})

@@ -1,4 +1,4 @@
-"""Whatever the bytes, the decoder answers; and it can give every one of its reasons."""
+"""For any bytes, the decoder answers; and it can give every one of its reasons."""
 
 import copy
 import json
@@ -289,7 +289,7 @@ def two_owners() -> Tx:
 
 
 def shared_curve() -> bytes:
-    """Two sales of Moonit on one curve: its lamports do not tell how much each of them paid."""
+    """Two sales of Moonit on one curve: its lamports do not show how much each of them paid."""
     moonit = "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG"
     data = bytes.fromhex("33e685a4017f83ad") + bytes(24)
     sale = Ix(moonit, [USER, "user a", "curve", "vault a"], data, [GIVEN])
@@ -299,7 +299,7 @@ def shared_curve() -> bytes:
 
 
 def cut_log() -> bytes:
-    """A batch of Manifest's orders, of which only the log tells whether it was filled."""
+    """A batch of Manifest's orders, of which only the log shows whether it was filled."""
     tx = Tx(Ix("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms", [USER, "market"], b"\x06"))
     tx.log = ["Log truncated"]
     return tx.raw()
@@ -431,7 +431,7 @@ REASONS: dict[str, tuple[bytes, QuarantineReason]] = {
         ).encode(),
         QuarantineReason.OVERFLOW,
     ),
-    "a balance that is none": (
+    "an invalid balance": (
         json.dumps(
             enriched(raydium(with_fee("user a", A, "vault a", 100, 4), TAKEN).entry(), "much")
         ).encode(),

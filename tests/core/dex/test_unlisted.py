@@ -113,7 +113,7 @@ def test_an_instruction_of_pumpfun_that_is_not_listed_is_read_by_its_event(quote
 
 
 def swap_event(pool: str, received: int, paid: int, *, is_buy: bool) -> Ix:
-    """Fourteen numbers, then the pool; a buy tells the quote with the pool's fee at 96."""
+    """Fourteen numbers, then the pool; a buy has the quote with the pool's fee at 96."""
     numbers = [0] * 14
     numbers[1], numbers[12] = (paid, received) if is_buy else (received, paid)
     fields = u64(*numbers) + unb58(address(pool)) + bytes(200)

@@ -121,7 +121,7 @@ def test_a_sale_that_only_the_balances_show_is_reported(callers: list[str]) -> N
 
 
 def test_two_sales_out_of_one_curve_are_reported_without_an_amount() -> None:
-    """What left it is one number for both."""
+    """The amount that left it is one number for both."""
     tx = traded([], launchpad(b"\x03", SOLD), curve=(3 * SOL, SOL), user=(5 * SOL, 7 * SOL))
     tx.calls.append(launchpad(b"\x03", SOLD))
 
@@ -129,7 +129,7 @@ def test_two_sales_out_of_one_curve_are_reported_without_an_amount() -> None:
 
 
 def test_a_sale_that_closes_the_seller_s_account_is_reported() -> None:
-    """Only the balances before tell whose account it was."""
+    """Only the balances before show the owner of the account."""
     call = launchpad(b"\x03", SOLD, lamports("curve", USER, SOL))
     tx = Tx(call).holds("vault a", A, "authority", after=700)
     opened = Ix(SPL, ["user a", A, USER], b"\x01")

@@ -105,7 +105,7 @@ PAYOUTS: dict[str, list[Ix]] = {
     "a friend of the user": [unwrap("vault sol", "friend", 70)],
     "the user's account of wrapped SOL": [unwrap("vault sol", "user sol", 70), sync("user sol")],
 }
-# Where no account tells whose the vaults are, only what the trader got can tell what they paid.
+# If no account names the owner of the vaults, only the trader's receipt shows their payment.
 FRIEND = "a friend of the user"
 PAID = [(payout, one) for payout in PAYOUTS for one in PROGRAMS[: 2 if payout == FRIEND else 4]]
 

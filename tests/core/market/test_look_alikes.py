@@ -1,4 +1,4 @@
-"""Names that cannot be told apart are folded into one; others are not."""
+"""Names that look the same are folded into one; others are not."""
 
 from unicodedata import normalize
 

@@ -1,4 +1,4 @@
-"""What a mint is, read from accounts that are built here from the published layouts.
+"""Facts of a mint, read from accounts that are built here from the published layouts.
 
 Mint: github.com/solana-program/token, `Mint::pack_into_slice`.  Extensions: token-2022, type and
 length of two bytes each.  Metadata: metaplex-foundation/mpl-token-metadata, `Metadata`, in Borsh.

@@ -1,4 +1,4 @@
-"""What the simulation of price rules finds: its own arithmetic, and how the chosen rule does."""
+"""Results of the simulation of price rules: its own arithmetic, and how the chosen rule does."""
 
 from collections.abc import Callable
 from random import Random
@@ -133,7 +133,7 @@ def test_real_launches_are_followed() -> None:
     ],
 )
 def test_the_rule_of_decision_18_fails_as_it_did(name: str, markets: dict[str, Made]) -> None:
-    """So the markets are hard enough to tell rules apart."""
+    """So the markets are hard enough to separate rules."""
     make: Callable[[], FirstVolume] = FirstVolume
     scenario = markets[name](1)
     assert judge(make(), scenario.trades, since_s=scenario.since_s).off_s > 300

@@ -96,7 +96,7 @@ def test_sol_itself_costs_one_sol_at_the_rate() -> None:
 
 @pytest.mark.parametrize("quote", [WSOL, USDC, USDT])
 def test_without_a_rate_nothing_counts(quote: Mint) -> None:
-    """Whatever the quote: see decision 3."""
+    """For any quote: see decision 3."""
     priced = price_slot([swap(TOKEN, quote, base_amount=10**9, quote_amount=10**9)], None)
 
     assert priced.swaps == []

@@ -1,4 +1,4 @@
-"""What may be the quote of another mint, and what it is worth."""
+"""Quotes of other mints, and their value."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -136,7 +136,7 @@ def test_a_token_in_a_token_with_a_robust_price_has_a_price_and_no_volume() -> N
 
 
 def test_a_price_is_never_two_steps_out_and_no_loop_forms() -> None:
-    """What is priced through a token is no quote, whatever else it has."""
+    """A token priced through another token is no quote."""
     pools, time = Standings(), NOW
     for slot in range(4_000):
         time = UnixS(NOW + slot)

@@ -233,7 +233,7 @@ def folded(swaps: Sequence[PricedSwap]) -> MintFold:
 
 
 def test_the_legs_of_a_round_trip_make_no_candle() -> None:
-    """They are in the log, for what they tell of their pool."""
+    """They are in the log, for their evidence on their pool."""
     trip = leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1)
     told = then(begun("honest"), *trip).swaps
 

@@ -1,4 +1,4 @@
-"""What SOL costs in dollars: no pool, signer or transaction moves it alone."""
+"""The price of SOL in dollars: no pool, signer or transaction moves it alone."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -52,7 +52,7 @@ MANY: Final = 10**9  # US dollars: a hundred times the deepest pool
 def test_one_pool_moves_it_by_less_than_a_thousandth(  # noqa: PLR0913 - what one may choose
     usd: float, sol: float, depth: int, signers: int, since_s: int, *, has_standing: bool
 ) -> None:
-    """Whatever stands in it, however many sign, and however long: it has a third at most."""
+    """With any reserves, signers and time, it has a third at most."""
     market = SolMarket(has_standing=has_standing)
     for second in range(70):
         own = [
@@ -396,7 +396,7 @@ def test_sol_in_one_pool_has_the_price_of_each_swap() -> None:
 
 
 def test_the_log_decides_the_price_of_sol_again_as_it_was() -> None:
-    """What a swap of SOL says of its own pool stands beside the rate."""
+    """The evidence of a swap of SOL on its own pool stands beside the rate."""
     market = SolMarket(has_standing=True)
     for number in range(60):
         market.slot(NOW + number, market.honest())

@@ -1,4 +1,4 @@
-"""What stands in a pool decides the price; a private pool cannot move it."""
+"""The reserves of a pool decide the price; a private pool cannot move it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -225,7 +225,7 @@ def three_pools() -> list[Trade]:
 
 
 def test_a_restart_decides_as_if_there_had_been_none() -> None:
-    """What is kept is what the store writes, and reads again."""
+    """The kept state is the one that the store writes, and reads again."""
     pools, kept = Standings(), []
     for slot, (time, one) in enumerate(three_pools()):
         pools.begin(Slot(slot))

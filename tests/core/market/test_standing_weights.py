@@ -1,4 +1,4 @@
-"""What a pool weighs, part by part: each part of the rule alone decides one of these markets."""
+"""The weight of a pool, part by part: each part of the rule alone decides one of these markets."""
 
 from collections.abc import Iterable
 from itertools import chain

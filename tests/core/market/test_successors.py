@@ -160,7 +160,7 @@ def test_a_pool_far_from_its_curve_holds_what_its_balance_shows() -> None:
 
 
 def test_a_migration_is_no_side_of_a_round_trip() -> None:
-    """Who migrates, and buys in the same transaction, has not sold."""
+    """A signer that migrates, and buys in the same transaction, has not sold."""
     market = Market()
     market.curve(300)
     moved = leaves("curve", "pool")._replace(signer="sniper")

@@ -81,7 +81,7 @@ def test_final_slots_are_never_retracted() -> None:
         tail.place(C_FORK)
     with pytest.raises(ForkBelowFinalized, match="finalized slot 2; block 3 has parent 1"):
         tail.place(block(3, A, fork="'"))
-    assert isinstance(tail.place(B_FORK), Known)  # its children will tell
+    assert isinstance(tail.place(B_FORK), Known)  # its children will show it
     assert dead(tail.place(block(5, B))) == [4]
 
 

@@ -1,4 +1,4 @@
-"""What one payer, one address and all together may put at risk, at the last lamport."""
+"""Amounts at risk of one payer, one address and all together, at the last lamport."""
 
 from typing import Any, Final
 

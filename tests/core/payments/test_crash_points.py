@@ -84,7 +84,7 @@ class Violation(AssertionError):
 
 
 class Fate(StrEnum):
-    """What the chain will do with the transaction, when it moves."""
+    """The fate of the transaction when the chain moves."""
 
     LANDS = "lands"
     UNHEARD = "lands, though the broadcast fails"
@@ -93,8 +93,8 @@ class Fate(StrEnum):
     VANISHES = "vanishes after it was confirmed"
     RETURNS = "vanishes and comes back"
     FLIPS = "reverts on a fork, lands on the other"
-    AHEAD = "is in the treasury's history before its status is told"
-    STUCK = "is in the treasury's history, and its status is never told"
+    AHEAD = "is in the treasury's history before its status is known"
+    STUCK = "is in the treasury's history, and its status is never known"
 
 
 # unborn: it was never sent; dead: it can never land
@@ -152,13 +152,13 @@ class World:
 
     @property
     def arrived(self) -> list[Signature]:
-        """What the treasury's history lists: the payment, once it is final."""
+        """The list of the treasury's history: the payment, once it is final."""
         if self.stands not in LISTED.get(self.fate, {"final"}):
             return []
         return [signature()]
 
     def check(self) -> None:
-        """Whatever holds at every moment."""
+        """Invariants at every moment."""
         for row in self.store.rows.values():
             is_failed = row.payment.state is State.FAILED
             if is_failed and self.stands not in LOST and self.fate is not Fate.FLIPS:
@@ -237,7 +237,7 @@ class SteppedChain:
 
 @dataclass(frozen=True)
 class SteppedHistory:
-    """The treasury's history, as the same node tells it."""
+    """The treasury's history, as the same node lists it."""
 
     world: World
 
@@ -381,7 +381,7 @@ class Run:
             raise Violation(f"false alarm: {found[0].invariant}")
 
     def judge(self, answer: Outcome, key: str | None) -> None:
-        """Whatever must hold when a client is told something."""
+        """Invariants when a client gets an answer."""
         rows = list(self.world.store.rows.values())
         match answer:
             case Settled(token=token):
@@ -392,7 +392,7 @@ class Run:
                 if key != KEY:
                     raise Violation("stolen")
             case Refused():
-                # What a fork takes back was true when it was said; the key still redeems it.
+                # An answer that a fork takes back was true at its time; the key still redeems it.
                 if self.world.stands not in LOST and self.world.fate is not Fate.FLIPS:
                     raise Violation(f"a fresh 402 while it is {self.world.stands}")
             case AlreadyUsed():
@@ -467,7 +467,7 @@ class Run:
             self.lose()
 
     def audit_on(self) -> None:
-        """Audit for some minutes: what cannot be settled is told in the end."""
+        """Audit for some minutes: an unsettled payment is reported in the end."""
         for _ in range(AUDITS if self.world.fate is Fate.STUCK else 1):
             self.world.clock.advance(AUDIT_MS)
             exhaust(self.audit())

@@ -157,7 +157,7 @@ def test_an_operator_reads_why_there_is_no_price() -> None:
 
 
 class Source:
-    """Answers what it is told to."""
+    """Answers as the test sets it."""
 
     def __init__(self, answer: str | Doubt) -> None:
         self.answer = answer

@@ -73,7 +73,7 @@ def test_what_is_offered_has_four_fifths_of_its_life_before_it(
 ) -> None:
     """Nodes are up to 60 blocks behind or stand still; the chain goes on at its pace.
 
-    What a node behind says cannot be told apart where nothing else is known, so its lag is all
+    A node that lags cannot be recognised if nothing else is known, so its lag is all
     that is forgiven.
     """
     known, now_s, stood_at, lag_max = RecentBlockhashes(), 0.0, 0, 0

@@ -1,4 +1,4 @@
-"""Taking, refusing, adopting and reconciling, over a chain that says what a test tells it to."""
+"""Taking, refusing, adopting and reconciling, over a chain that answers as a test sets it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -83,7 +83,7 @@ SLOT_S: Final = 0.4
 
 @dataclass
 class ToldChain:
-    """A chain that says what it is told to; None for a node that does not answer."""
+    """A chain that answers as it is set; None for a node that does not answer."""
 
     trial: Trial | None = field(
         default_factory=lambda: Simulated(balance_after=10**9, last_valid_height=LAST)
@@ -272,7 +272,7 @@ async def test_a_node_that_hangs_uses_up_the_time_of_its_buyer(world: World) -> 
 async def test_an_answer_waits_for_the_life_of_a_blockhash_and_then_for_its_end(
     world: World, slot_s: float, alive_s: float, last_s: float
 ) -> None:
-    """At most a minute: then it is told that the payment is pending."""
+    """At most a minute: then it learns that the payment is pending."""
     world.slot_s, world.chain.lost = slot_s, 10**9
 
     assert isinstance(await world.buy(world.quoted()), Unresolved)
@@ -486,7 +486,7 @@ async def test_a_wallet_that_has_paid_is_tried_beside_a_flood(
 @pytest.mark.parametrize(
     ("trial", "seen", "outcome"),
     [
-        # What a node has not settled is never refused.
+        # A payment that a node has not settled is never refused.
         (UnknownBlockhash(), LANDED, Unavailable(Obstacle.UNSETTLED)),
         (UnknownBlockhash(), Reverted(final=False), Unavailable(Obstacle.UNSETTLED)),
         (UnknownBlockhash(), UnreadablePayment(why=""), Unavailable(Obstacle.UNSETTLED)),

@@ -1,4 +1,4 @@
-"""Who may send payments that come to nothing, and how many, while others do the same."""
+"""Payments that come to nothing: how many a client may send, while others do the same."""
 
 from dataclasses import dataclass, field
 from typing import Final

@@ -416,7 +416,7 @@ def test_the_fee_cap_is_reachable() -> None:
 
 
 def test_every_local_reason_is_reached() -> None:
-    """What the chain alone can tell is not in the corpus; everything else is."""
+    """Faults that the chain alone shows are not in the corpus; all others are."""
     beyond = {
         RefusalReason.NO_MATCHING_REQUIREMENT,
         RefusalReason.DEMO,

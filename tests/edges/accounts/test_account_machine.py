@@ -61,7 +61,7 @@ keys = st.sampled_from([None, "a-redelivery-key-one", "a-redelivery-key-two"])
 
 @dataclass
 class Model:
-    """What an application should be; *approvals* were given, each good for one key."""
+    """The expected state of an application; *approvals* were given, each good for one key."""
 
     made: Signup
     key: str | None
@@ -119,7 +119,7 @@ class AccountMachine(RuleBasedStateMachine):
         assert refusal is None or dump(self.accounts.path) == before
         return outcome
 
-    # What an applicant does.
+    # Actions of an applicant.
 
     @rule(email=emails, key=keys, motivation=st.sampled_from(["To trade.", "To watch."]))
     def apply(self, email: str, key: str | None, motivation: str) -> None:
@@ -233,7 +233,7 @@ class AccountMachine(RuleBasedStateMachine):
         assert applicant is not None
         return await exchanges.exchange(applicant, model.made.secret, redelivery_key=key)
 
-    # What administrators do.
+    # Actions of administrators.
 
     @precondition(lambda self: self.kept)
     @rule(data=st.data(), unconfirmed=st.booleans())
@@ -302,7 +302,7 @@ class AccountMachine(RuleBasedStateMachine):
         )
         model.is_removed = True
 
-    # What usually happens, so that most runs get far.
+    # Usual actions, so that most runs get far.
 
     @rule(email=emails, key=keys, steps=st.integers(1, 6))
     def go_on(self, email: str, key: str | None, steps: int) -> None:
@@ -319,7 +319,7 @@ class AccountMachine(RuleBasedStateMachine):
             elif model.state == ISSUED:
                 self.do_reset(model)
 
-    # What time does.
+    # Effects of time.
 
     @rule(minutes=st.sampled_from([1, 10, 36 * 60]))
     def wait(self, minutes: int) -> None:
@@ -336,7 +336,7 @@ class AccountMachine(RuleBasedStateMachine):
         for email in lapsed:
             del self.kept[email]
 
-    # What must hold.
+    # Invariants.
 
     @invariant()
     def the_books_are_sound(self) -> None:

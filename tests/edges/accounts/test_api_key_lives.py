@@ -34,7 +34,7 @@ steps = st.lists(
 
 @dataclass
 class Kept:
-    """What the oracle knows of a key: its text, its lifetime and its end, in minutes."""
+    """The oracle's facts of a key: its text, its lifetime and its end, in minutes."""
 
     bearer: str
     span: int

@@ -1,4 +1,4 @@
-"""What applicants and administrators do, over a real file; two processes may share it."""
+"""Actions of applicants and administrators, over a real file; two processes may share it."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""What one person causes in a day is limited: e-mails to a stranger, and keys."""
+"""The effects of one person in a day are limited: e-mails to a stranger, and keys."""
 
 import os
 from collections import Counter
@@ -227,4 +227,4 @@ async def test_a_full_address_is_as_full_for_another_process(service: PeopleServ
     assert written(service) == {"reset_password": RESETS_MAX}
     assert service.rows("SELECT count(*) FROM proof") == [
         (RESETS_MAX + 5,)
-    ]  # the time tells nothing
+    ]  # the time reveals nothing

@@ -1,4 +1,4 @@
-"""What someone tries who wants another's account: nothing is gained by it.
+"""Attempts on another's account: nothing is gained by them.
 
 Mallory is the attacker, Alice the owner of the e-mail address alice@example.org.
 """

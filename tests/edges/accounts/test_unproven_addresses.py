@@ -125,7 +125,7 @@ async def test_a_removed_person_gets_no_key(house: House) -> None:
 
 
 async def test_guesses_do_not_close_the_link(house: House) -> None:
-    """Who guesses may be the squatter; who has the link is not."""
+    """A guesser may be the squatter; a holder of the link is not."""
     made = await house.agents.signup.apply(FORM, redelivery_key=None)
     link = house.agents.link(ALICE)
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""What must not be told apart costs the same, too: hashes and statements are counted."""
+"""Cases that must look the same cost the same, too: hashes and statements are counted."""
 
 import hmac
 from collections import Counter
@@ -20,7 +20,7 @@ WINDOW_MS = 5_000
 
 
 class Tally(Counter[str]):
-    """What was done since the last look."""
+    """The work since the last look."""
 
     def count(self, statement: str) -> None:
         """Count a statement by how it begins."""

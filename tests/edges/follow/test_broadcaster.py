@@ -1,4 +1,4 @@
-"""Whatever happens to the log, a listener that adds up what it was told knows the report."""
+"""Whatever happens to the log, a listener that adds up its updates knows the report."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ class Scene:
     broadcaster: Broadcaster
 
     async def settle(self) -> None:
-        """Let everything be told that is due, and all loads end."""
+        """Let all due updates be sent, and all loads end."""
         for _ in range(4):
             self.clock.advance(int(PAUSE_S * 1000))
             await self.follower.catch_up()
@@ -115,7 +115,7 @@ async def test_what_is_told_adds_up_to_the_report(scene: Scene, seed: int) -> No
                 scene.clock.advance(random.choice([10, 100, 250]))
                 await scene.follower.catch_up()
                 await asyncio.sleep(0)
-    trade(log, *TRADED)  # so that every report is told as of the tip
+    trade(log, *TRADED)  # so that every report is sent as of the tip
     await scene.settle()
 
     for listener in listeners:
@@ -180,7 +180,7 @@ async def test_an_event_is_encoded_once_and_told_to_all_in_turns(scene: Scene) -
     await scene.follower.catch_up()
     told_at_once = sum(len(each.names) == 2 for each in others)
     late = Told()
-    scene.broadcaster.join(late, TRADED[:1])  # while the others are being told
+    scene.broadcaster.join(late, TRADED[:1])  # while the others get theirs
     trade(scene.log, TRADED[0])
     await scene.settle()
 

@@ -1,4 +1,4 @@
-"""What was read and missed is looked at now and then, and said in reports and checks."""
+"""Coverage is looked at now and then, and said in reports and checks."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ SINCE = UnixS(1_800_000_000)
 
 
 class FakeCoverage:
-    """What was read and missed, as the test says; None: nothing is counted yet."""
+    """Coverage, as the test sets it; None: nothing is counted yet."""
 
     def __init__(self, *rows: ProgramHour, missed: Mapping[Mint, MintCoverage] = {}) -> None:
         self.rows: tuple[ProgramHour, ...] | None = rows

@@ -198,7 +198,7 @@ async def test_each_crossing_once_whatever_dies(
 
 
 async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Path) -> None:
-    """A process dies before its n-th statement, another goes on: nothing is lost or told twice."""
+    """A process dies before its n-th statement, another goes on: nothing is lost or sent twice."""
     for last in range(1, 200):
         folder = tmp_path / str(last)
         folder.mkdir()

@@ -45,7 +45,7 @@ WRITTEN: Final = WeakKeyDictionary[Devchain, list[bytes]]()  # it has no forks: 
 
 @dataclass
 class Leaky:
-    """What *source* yields without the blocks of *gap*, which it tells of instead."""
+    """Yield *source* without the blocks of *gap*, which it names instead."""
 
     source: Source
     gap: Gap

@@ -1,4 +1,4 @@
-"""What blocks hold is counted by what came of it, once, with its value."""
+"""Calls of blocks are counted by their outcome, once, with their value."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ def counted(
 
 
 def test_a_kind_has_the_value_of_what_is_a_dollar_now() -> None:
-    """Of a dollar that left its peg, or that is none here, the value is not known."""
+    """Of a dollar that left its peg, or that is not one here, the value is not known."""
     moved = [Moved(USDS, 7_000_000), Moved(USDC, 5_000_000), Moved(WSOL, 10**9)]
     lost = [
         Quarantined(Signature("s"), 0, "orca", QuarantineReason.NO_MOVEMENT, moved=each)

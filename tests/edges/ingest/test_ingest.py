@@ -68,7 +68,7 @@ async def run(source: Source, folder: Path, *, floor: Floor | None = None) -> No
 
 @dataclass
 class StormySource:
-    """A source that drops, repeats, reorders and forks, and tells the truth about finality.
+    """A source that drops, repeats, reorders and forks, and is right about finality.
 
     blocks   the chain that all nodes agree on in the end
     final    the newest of them it has ever called final: nothing forks below
@@ -275,7 +275,7 @@ def test_candles_are_what_their_definition_says(seed: int, spread_s: int) -> Non
 @pytest.mark.storm
 @pytest.mark.parametrize("floor", FLOORS, ids=["listed", "all"])
 def test_a_crash_before_any_commit_leaves_no_trace(floor: Floor | None, tmp_path: Path) -> None:
-    """What kill -9 finds by chance, one by one: everything after the commit before is lost."""
+    """The finds of kill -9, one by one: everything after the commit before is lost."""
     blocks = random_chain(7, 150, spread_s=900, pools=("a", "b"))
     asyncio.run(run(ListSource(blocks), tmp_path / "calm", floor=floor))
     expected, commits = kept(tmp_path / "calm"), 0

@@ -1,4 +1,4 @@
-"""That SOL has no rate is told: by a metric, a line of the log, and the alert."""
+"""A missing rate of SOL is reported: by a metric, a line of the log, and the alert."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What is read ahead is bounded by bytes, so that large blocks take no more memory than small."""
+"""Reading ahead is bounded by bytes, so that large blocks take no more memory than small."""
 
 import asyncio
 from collections import deque

@@ -1,6 +1,6 @@
 """Both folds of one log, while slots die and an operator changes what is followed.
 
-The oracle keeps the living slots in a list and applies all of them anew.
+The oracle keeps the living slots in a list and applies all of them again.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is done to accounts now and then; over a real file."""
+"""Maintenance of accounts; over a real file."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What a flood of bodies has taken is given back, though something above it is still in use."""
+"""The memory of a flood of bodies is given back, though something above it is still in use."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A passkey that is none is refused; no exception of the library gets out."""
+"""An invalid passkey is refused; no exception of the library gets out."""
 
 import json
 from base64 import urlsafe_b64encode

@@ -1,4 +1,4 @@
-"""What runs beside the api: fees that run out, nodes that fail, payments that cannot be read."""
+"""Tasks beside the api: fees that run out, nodes that fail, payments that cannot be read."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Whatever is sent to /mcp: an answer, no bug, nothing charged."""
+"""Any message to /mcp gets an answer, no bug, nothing charged."""
 
 import json
 from collections.abc import AsyncIterator

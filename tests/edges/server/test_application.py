@@ -1,4 +1,4 @@
-"""What the server does for every route: streams, HEAD, CORS, compression, entity tags."""
+"""The server's work for every route: streams, HEAD, CORS, compression, entity tags."""
 
 import asyncio
 import gzip
@@ -151,7 +151,7 @@ async def test_head_is_get_without_the_body() -> None:
     assert head.headers["content-length"] == get.headers["content-length"] == "5"
     async with client_of(app_of(lambda: Response(200), is_charged=True)) as client:
         refused = await client.head("/closed")
-    assert refused.status_code == 500  # as this test's writer tells any error
+    assert refused.status_code == 500  # as this test's writer shows any error
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT"])

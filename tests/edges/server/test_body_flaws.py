@@ -1,4 +1,4 @@
-"""What is said of a body that is not of its shape: all kinds of flaws that msgspec finds."""
+"""Messages for a body of a wrong shape: all kinds of flaws that msgspec finds."""
 
 import json
 from enum import Enum

@@ -1,4 +1,4 @@
-"""What costs a server more than it costs its client: headers, addresses, pieces, unread answers."""
+"""Requests that cost a server more than its client: headers, addresses, pieces, unread answers."""
 
 import asyncio
 import socket

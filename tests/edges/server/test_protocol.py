@@ -1,4 +1,4 @@
-"""What strangers may send, over real connections.  Deadlines are shortened by configuration."""
+"""Input of strangers, over real connections.  Deadlines are shortened by configuration."""
 
 import asyncio
 import json

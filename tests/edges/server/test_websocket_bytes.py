@@ -1,4 +1,4 @@
-"""What strangers send over a WebSocket: any bytes, any first message, in any pieces."""
+"""Input of strangers over a WebSocket: any bytes, any first message, in any pieces."""
 
 import asyncio
 import json

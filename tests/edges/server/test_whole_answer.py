@@ -27,7 +27,7 @@ def body(text: bytes, *, more: bool = False) -> Message:
 
 
 class Says:
-    """An application that sends what it is told."""
+    """An application that sends the given messages."""
 
     def __init__(self, *messages: Message) -> None:
         self._messages = messages
@@ -129,7 +129,7 @@ async def test_an_answer_to_head_is_its_head() -> None:
 
 @pytest.fixture
 async def quiet(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
-    """What uvicorn logs about a broken application is not shown."""
+    """Log lines of uvicorn about a broken application are not shown."""
     with caplog.at_level("CRITICAL"):
         yield
 
@@ -160,6 +160,6 @@ class LeavesIt:
 async def test_who_leaves_before_the_answer_is_no_mistake_of_the_application(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A connection that closes is told to the application before uvicorn hears of it."""
+    """A connection that closes is reported to the application before uvicorn hears of it."""
     assert await writes(LeavesIt(), GET) == []
     assert [record.message for record in caplog.records] == []

@@ -1,4 +1,4 @@
-"""What an audit looks at again, for how long, and in which order it is kept."""
+"""Entries that an audit looks at again, for how long, and in which order they are kept."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

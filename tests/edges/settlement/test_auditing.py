@@ -200,7 +200,7 @@ async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world
 
 
 async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
-    """What is local is checked all the same."""
+    """Local entries are checked all the same."""
     await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
     world.go_wrong(calls={"*": {"kind": "http"}})
     for _ in range(6):

@@ -167,7 +167,7 @@ def test_any_bytes_are_an_answer_or_an_outage(
 
 
 def ask(sold: tuple[World, Signature], name: str, change: Callable[[bytes], bytes]) -> None:
-    """Ask all that needs an answer to *name*; what is told must be fit to be stored."""
+    """Ask all that needs an answer to *name*; each answer must be fit to be stored."""
     world, signature = sold
 
     async def run() -> None:

@@ -61,7 +61,7 @@ class Chain:
 
 @dataclass
 class Node:
-    """What one node says of the chain.
+    """The chain by one node.
 
     lag         slots that it is behind
     stands      it has not moved since it was first asked
@@ -328,7 +328,7 @@ async def test_only_what_is_dead_is_refused_and_its_end_is_never_told_too_early(
             assert elapsed <= 9
         case Simulated(last_valid_height=last):
             end = chain.height(made_at) + GOOD_BLOCKS
-            # Slots between two nodes may have had no block, which neither of them tells.
+            # Slots between two nodes may have had no block, which neither of them shows.
             assert end <= last <= chain.height(chain.slot) + GOOD_BLOCKS + max(lags)
         case _:
             raise AssertionError(found)

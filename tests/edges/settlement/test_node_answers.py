@@ -1,4 +1,4 @@
-"""What the settlement makes of a node's answers, each as the documents of Solana have it."""
+"""A node's answers as the settlement reads them, each as the documents of Solana have it."""
 
 import asyncio
 import base64
@@ -269,7 +269,8 @@ async def test_the_node_sees_the_payment_unsigned() -> None:
     assert shown.message == envelope().message
 
 
-# What is no fault of the payer's: the client may send the same payment again, and nothing was sent.
+# Errors that are no fault of the payer's: the client may send the same payment again, and nothing
+# was sent.
 NOT_THE_PAYERS: Final[list[Any]] = [
     simulated("InsufficientFundsForFee", None),
     simulated("AccountNotFound", None),

@@ -231,7 +231,7 @@ async def test_what_is_not_ours_final_and_good_is_not_adopted(world: World) -> N
 
 
 async def test_a_payment_of_another_price_or_resource_is_no_quote_of_ours(world: World) -> None:
-    """What is on chain is compared as it stands: an amount or a resource of one's choice is not."""
+    """Payments on chain are compared as they stand: a chosen amount or resource is not."""
     facilitator = world.facilitator()
     cheap = facilitator.require(RESOURCE, AMOUNT - 1)
     for changes in (

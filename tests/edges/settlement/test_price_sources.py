@@ -82,7 +82,7 @@ async def test_a_market_that_cannot_be_read_is_a_doubt() -> None:
 
 
 class FakeChain:
-    """A PaymentChain that answers one look after the other as told.
+    """A PaymentChain that answers one look after the other, as set.
 
     late_s    by how much its newest block is older than this machine's clock
     """

@@ -155,7 +155,7 @@ async def test_one_payment_sent_twenty_times_at_once_is_one_payment(world: World
 async def test_a_payment_that_lands_between_lookup_and_simulation_is_not_refused(
     world: World, key: str | None
 ) -> None:
-    """The chain refuses to run a payment twice; a client told so would pay a second time."""
+    """The chain refuses to run a payment twice; a client that hears it would pay a second time."""
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     slow = await facilitator.present(

@@ -1,4 +1,4 @@
-"""What the poller learns beside the blocks never holds them up."""
+"""Requests of the poller beside the blocks never hold them up."""
 
 import asyncio
 import json

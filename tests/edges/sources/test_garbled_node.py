@@ -1,4 +1,4 @@
-"""Whatever a node answers to a question of ingest's, that is an answer or a failure of the node."""
+"""Each answer of a node to ingest is an answer or a failure of the node."""
 
 import asyncio
 from collections.abc import Callable

@@ -61,7 +61,7 @@ MINTS: Final = [*dict.fromkeys([WSOL, *(Mint(token.mint) for token in new_chain(
 
 @dataclass
 class Until:
-    """What *source* yields, until the newest and the final slot of *goal* are there."""
+    """Return the events of *source*, until the newest and the final slot of *goal* are there."""
 
     source: Source
     goal: list[Slot]
@@ -219,7 +219,7 @@ async def over_http(chain: Devchain) -> AsyncGenerator[str, None]:
 
 
 async def follow(rpc_url: str, grpc_url: str, folder: Path, at_work: Connection) -> None:
-    """Ingest until killed; tell *at_work* of the first block."""
+    """Ingest until killed; signal *at_work* at the first block."""
     endpoint = GeyserEndpoint(url=grpc_url, x_token=TOKEN)
     async with Rpc(Endpoint(url=rpc_url), clock=SystemClock()) as rpc:
         source = Until(
@@ -366,7 +366,7 @@ async def test_a_source_that_hangs_in_any_call_goes_on() -> None:
 
 
 async def test_a_session_that_hangs_is_not_waited_for() -> None:
-    """Whatever call it hangs in: a stream without blocks is no source of the newest slot."""
+    """In any call that hangs: a stream without blocks is no source of the newest slot."""
     clock = ManualClock(UnixMs(0))
     stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
     node = StreamedNode(stream, Ahead(), clock, poll_s=0.01, gap_after_s=60)

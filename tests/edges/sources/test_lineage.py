@@ -1,4 +1,4 @@
-"""What may follow what, without a node."""
+"""Blocks that may follow each other, without a node."""
 
 import pytest
 

@@ -35,7 +35,7 @@ FIRST = Polling(start="first")
 
 @dataclass
 class Consumer:
-    """What a fold would hold: written from what the port says, not from the poller."""
+    """The state of a fold: written from what the port says, not from the poller."""
 
     chain: list[tuple[int, str]] = field(default_factory=list)
     final_slot: int = -1

@@ -34,7 +34,7 @@ def busy() -> None:
 
 
 class Consumer:
-    """What one that reads the source holds: one chain, without holes."""
+    """The state of a reader of the source: one chain, without holes."""
 
     def __init__(self, at: Served) -> None:
         self._at = at

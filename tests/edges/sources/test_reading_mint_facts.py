@@ -1,4 +1,4 @@
-"""What mints are, asked of a node: once when they are followed, then daily."""
+"""Facts of mints, asked of a node: once when they are followed, then daily."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

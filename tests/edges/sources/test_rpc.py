@@ -235,7 +235,7 @@ def test_a_malformed_address_is_refused() -> None:
         Rpc(Endpoint(url="https://a:b/"), clock=ManualClock(NOW))
 
 
-# What follows runs over real sockets: only they can be cut, stalled or flooded.
+# The next tests run over real sockets: only they can be cut, stalled or flooded.
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

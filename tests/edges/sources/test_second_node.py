@@ -1,4 +1,4 @@
-"""What one node does not give, another is asked for before a slot is given up."""
+"""A block that one node does not give is asked of another before its slot is given up."""
 
 from contextlib import aclosing
 

@@ -43,7 +43,7 @@ from support.scenes.postgres import dsn_in, url_in
 PEPPER: Final = bytes.fromhex(FACTS["pepper"])
 ENTRY: Final = "INSERT INTO credit_entry (account, kind, delta, balance, at)"
 FILES: Final = (MONEY_FILE, MARKET_FILE, WEBHOOKS_FILE)
-# What belongs to a file: its migrations, and numbers of tables that have none left.
+# Tables of a file: its migrations, and numbers of tables that have none left.
 OF_A_FILE: Final = {"migration", "sqlite_sequence"}
 
 

@@ -2,7 +2,7 @@
 
 Someone else holds the write lock, or the writer's thread hangs in the middle
 of its transaction; before the pending row is there, or before what was bought
-is.  The chain goes on meanwhile.  What then says 201 must be in the books, and
+is.  The chain goes on meanwhile.  A purchase that then gets 201 must be in the books, and
 in the end landed payments, issued ones and tokens are the same, to the last.
 """
 

@@ -1,4 +1,4 @@
-"""Many requests, one commit: who is told what, whatever the writer does."""
+"""Many requests, one commit: the outcomes of each, in any fault of the writer."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ HOUR_S = 3_600.0  # longer than any machine is busy
 
 
 class Writer:
-    """Doubles numbers; can be held, and told to fail."""
+    """Doubles numbers; can be held, and made to fail."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -241,7 +241,7 @@ async def test_it_rests_again_soon_if_it_is_asked_to(
 
 
 class Told:
-    """Waits without a task; may have left, may fail when it is told."""
+    """Waits without a task; may have left, may fail at its outcome."""
 
     def __init__(self, *, has_left: bool = False, failure: Exception | None = None) -> None:
         self.has_left = has_left

@@ -26,7 +26,7 @@ AGES: Final = DEAD_MS + 1_000
 
 
 class Replicas:
-    """Two replicas at one database, and what tells how long ago each was heard of."""
+    """Two replicas at one database, and the time since each was heard of."""
 
     def __init__(self, dsn: str) -> None:
         self.dying, self.living = (PostgresCreditBook(dsn, pepper=PEPPER) for _ in range(2))

@@ -1,4 +1,4 @@
-"""What can happen to the connection of limits to a real server, and between two processes."""
+"""Faults of the connection of limits to a real server, and between two processes."""
 
 import asyncio
 import signal

@@ -46,7 +46,7 @@ class Crashes:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[[], CreditBook]]:
-    """What opens the file for one more process."""
+    """Opens the file for one more process."""
     books: list[CreditBook] = []
 
     def open_one() -> CreditBook:
@@ -133,7 +133,7 @@ def test_who_is_alone_gives_back_at_once_and_others_what_is_too_old(
 
     dying.close()
     other.rest(UnixMs(NOW + LOOK_EVERY_MS))
-    assert other.balance(account) == CREDITS - 3  # it cannot tell which of them died
+    assert other.balance(account) == CREDITS - 3  # it does not know which of them died
     living.rest(UnixMs(NOW + LOOK_EVERY_MS))
     assert other.balance(account) == CREDITS - 2  # there is no other
 

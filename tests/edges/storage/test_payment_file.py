@@ -134,7 +134,7 @@ async def test_what_no_statement_may_do(
 
 
 async def test_a_file_of_before_is_brought_up_to_date(tmp_path: Path) -> None:
-    """What arrives on a token that was rotated before goes to its successor as well."""
+    """A deposit on a token that was rotated before goes to its successor as well."""
     path = tmp_path / "money.sqlite"
     db = apsw.Connection(str(path))
     db.execute("CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT, kind TEXT) STRICT")

@@ -31,7 +31,7 @@ stores = pytest.mark.parametrize("store", STORES)
 
 @dataclass
 class PlainStore:
-    """A WindowStore that admits everything, fails when told, and stands still when told."""
+    """A WindowStore that admits everything, fails, or stands still, on command."""
 
     failures: int = 0
     moving: asyncio.Event = field(default_factory=asyncio.Event)

@@ -126,7 +126,7 @@ READ_ALL: Final = {
 def test_no_statement_reads_a_table_that_grows_from_end_to_end(
     files: list[apsw.Connection],
 ) -> None:
-    """SQLite plans by the indexes alone, so an empty file tells what a large one does."""
+    """SQLite plans by the indexes alone, so an empty file shows what a large one does."""
     found = set()
     for text in (text_of(each) for each in STATEMENTS if isinstance(each, str)):
         for file in files:

@@ -18,7 +18,7 @@ IGNORED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
 PLACEHOLDER: Final = re.compile(r"\{\w+\}")  # of a template
 TOKEN: Final = re.compile(r'"[^"]*"|[\w.]+|[^\s\w]')
 QUERIES: Final = ("SELECT", "WITH", "VALUES")
-# What may follow an item of FROM that has no alias.
+# Words that may follow an item of FROM that has no alias.
 JOINS: Final = frozenset(("JOIN", "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL"))
 CONDITIONS: Final = frozenset(("ON", "USING"))
 ENDS_OF_FROM: Final = frozenset(

@@ -16,7 +16,7 @@ from mintscope.shell.config.sections import WebConfig
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, expect_harmless, where, words
 from support.scenes.website import ADMINISTRATOR, PASSWORD, Website, website
 
-# What both listeners need.
+# Fixtures of both listeners.
 SHARED = {
     "/",
     "/sign-in",
@@ -122,7 +122,7 @@ async def test_the_review_ticks_the_scopes_that_were_asked_for(
 
     assert re.findall(r'value="(\w+:write)" checked', page.text) == ["trade:write"]
     assert "Scopes asked for" in words(page)
-    # What the administrator has unticked stays so while the form is corrected.
+    # A box that the administrator has unticked stays so while the form is corrected.
     again = await administrator.send(path, {"decision": "approve"})
     assert "Tick this to approve an unconfirmed mailbox." in words(again)
     assert "checked" not in again.text.partition("Also allow")[2].partition("</fieldset>")[0]

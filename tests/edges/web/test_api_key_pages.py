@@ -160,7 +160,7 @@ async def test_a_wish_that_cannot_be_met_is_told(alice: Person, query: str, comp
     for answer in (looked, sent):
         assert answer.status_code in {400, 422}
         assert complaint in words(answer)
-    assert "You have no key in force." in words(await alice.open(KEYS))
+    assert "No active keys." in words(await alice.open(KEYS))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What /pricing and /buy answer: every outcome of a payment, as people and the script read it."""
+"""Answers of /pricing and /buy: every outcome of a payment, as people and the script read it."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Credits of a credit token are moved into an account by a form, once, and it is told nowhere."""
+"""Credits of a credit token are moved into an account by a form, once, and it is shown nowhere."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What holds for every route there is, and for those that are added."""
+"""Rules of every route, and of those that are added."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,7 +24,7 @@ PLACES = {
     "{mint}": "So11111111111111111111111111111111111111112",
 }
 FRESH_FORMS = ("/admin", "/settings/api-keys", "/settings/second-factor")
-# What the reader of an e-mail, or a stranger, does to an account of their own: no session's form.
+# Forms of the reader of an e-mail, or of a stranger with a new account: no session's form.
 OPEN_FORMS = {
     "/sign-in",
     "/sign-in/code",

@@ -93,7 +93,7 @@ async def test_it_says_how_old_its_block_is_and_shows_none_that_is_too_old(shop:
             shop.clock.step(NOW + age_ms - shop.clock.now())
             page = words(await person.open("/"))
             assert f"SOL the last hour {state} " in page
-            assert f"slot {shop.market.slot:,} , {age}" in page
+            assert f"slot: {shop.market.slot:,} , {age}" in page
         shop.clock.step(NOW + 301_000 - shop.clock.now())
         for path in ("/", "/live"):
             late = await person.open(path)

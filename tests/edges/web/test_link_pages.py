@@ -1,4 +1,4 @@
-"""What links in e-mails lead to: looking changes nothing, buttons do, once."""
+"""Links in e-mails: looking changes nothing, buttons do, once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What administrators see of the service, and change: numbers, tokens, sales, the audit log."""
+"""The service for administrators: numbers, tokens, sales, the audit log."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

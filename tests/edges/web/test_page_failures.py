@@ -1,4 +1,4 @@
-"""What people read when something goes wrong: words, a way on, and nothing of the inside."""
+"""Pages for failures: words, a way on, and nothing of the inside."""
 
 import re
 from dataclasses import replace

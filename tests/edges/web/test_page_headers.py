@@ -1,4 +1,4 @@
-"""What guards every answer of the pages, whatever it is."""
+"""Headers that guard every answer of the pages."""
 
 from pathlib import Path
 
@@ -79,7 +79,7 @@ async def test_head_is_get_without_the_body(site: Website, path: str) -> None:
     async with Person(site) as person:
         get, head = await person.open(path), await person.client.head(path)
     assert head.status_code == get.status_code
-    assert await body_of(site, "HEAD", path) == b""  # the client would not tell
+    assert await body_of(site, "HEAD", path) == b""  # the client would not show it
     assert await body_of(site, "GET", path) != b"" or get.status_code == 303
     for name in ["content-type", "content-length", "cache-control", "content-security-policy"]:
         assert head.headers.get(name) == get.headers.get(name)

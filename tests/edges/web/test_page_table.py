@@ -1,4 +1,4 @@
-"""Whatever is looked up in the table of pages, only addresses of this site are found."""
+"""Any look-up in the table of pages finds only addresses of this site."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a request to the API says about its host reaches no e-mail."""
+"""The host in a request to the API reaches no e-mail."""
 
 import httpx
 import pytest

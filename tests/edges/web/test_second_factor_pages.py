@@ -171,7 +171,7 @@ async def test_an_app_counts_once_it_gave_a_code(site: Website, alice: Person) -
     async with Person(site, address="198.51.100.7") as person:
         assert where(await person.sign_in()) == "/"
         await alice.send(f"{FACTORS}/app/confirm", {"code": phone.code()})
-        # What began with the password alone is over.
+        # The sign-in that began with the password alone is over.
         assert where(await person.open("/settings/account")).startswith("/sign-in")
     assert "was added" in await site.email(ALICE)
 

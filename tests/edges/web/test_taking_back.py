@@ -70,7 +70,7 @@ async def status(person: Person, key: str) -> int:
 
 @pytest.fixture
 async def found(site: Website, alice: Person) -> Belongings:
-    """What Alice has; the thief comes in a minute later."""
+    """Possessions of Alice; the thief comes in a minute later."""
     site.clock.advance(6 * MINUTE_MS)
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))
@@ -258,7 +258,7 @@ async def test_the_second_factor_of_the_owner_stays(site: Website, found: Belong
 async def test_no_webhook_that_waits_is_sent_to_a_thief_or_for_one(
     site: Website, found: Belongings
 ) -> None:
-    """What a thief's address did not accept yet goes nowhere, also not to the owner's next one."""
+    """An e-mail that a thief's address did not accept yet goes nowhere, also not to the owner."""
     thief = await session_of(site, ALICE)
     await break_in(site, thief, found)
     (owned, changed), user_id = found.alerts, thief.user.user_id

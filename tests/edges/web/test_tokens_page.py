@@ -142,7 +142,7 @@ async def test_it_is_searched_and_narrowed(shop: Website) -> None:
     assert [*by_name] == [*by_mint] == [JUP]
     assert 0 < len(large) < 20
     assert all((number(cells["Volume"]) or 0) >= 100_000 for cells in large.values())
-    assert "No token that is followed here is like that." in words(nothing)
+    assert 'No tokens match "there is no such token".' in words(nothing)
 
 
 async def test_a_page_that_is_current_is_not_sent_again(shop: Website) -> None:

@@ -1,4 +1,4 @@
-"""What is sent to a receiver: so much a minute, and little to one that does not answer."""
+"""Webhooks to a receiver: so many a minute, and few to one that does not answer."""
 
 import pytest
 

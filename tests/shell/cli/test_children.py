@@ -17,7 +17,7 @@ from mintscope.shell.wiring.processes.sibling import Sibling
 
 GIVE_UP_S = 20
 
-# Tells that it runs; on SIGTERM does its last work for a while, then says how the others were.
+# Says that it runs; on SIGTERM does its last work for a while, then says how the others were.
 PROGRAM = """
 import pathlib, signal, sys, time
 
@@ -56,7 +56,7 @@ def until(children: Children, is_so: Callable[[], bool]) -> None:
         children.pause(0.02)
 
 
-# Notes each start and what its parent tells; ends with a code if there is one.
+# Notes each start and the messages of its parent; ends with a code if there is one.
 RECORDER = """
 import pathlib, sys
 
@@ -148,7 +148,7 @@ def test_a_process_that_may_end_is_not_started_again(tmp_path: Path) -> None:
     assert starts(tmp_path, "files") == 1
 
 
-# On SIGTERM it ends when every other one has been told to end as well.
+# On SIGTERM it ends when every other one has been asked to end as well.
 TOGETHER = """
 import pathlib, signal, sys, time
 

@@ -1,4 +1,4 @@
-"""How a child ends tells `serve` whether to start it again, or to wait for an operator."""
+"""The end of a child shows `serve` whether to start it again, or to wait for an operator."""
 
 import pytest
 import typer

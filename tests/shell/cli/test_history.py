@@ -1,4 +1,4 @@
-"""The progress of reading history, told to people."""
+"""The progress of reading history, for people."""
 
 import os
 import subprocess

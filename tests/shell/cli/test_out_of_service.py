@@ -1,4 +1,4 @@
-"""What clients hear while the process that serves them does not run."""
+"""Answers while the process that serves clients does not run."""
 
 import socket
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""What is not as directories want it is said in words; what is, is not mentioned."""
+"""Problems for directories are named in words; the rest is not mentioned."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What the doctor says about mail, over a real SMTP server."""
+"""The doctor's checks of mail, over a real SMTP server."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What fails is tried again soon, then ever later, and soon again after a steady run."""
+"""A task that fails is tried again soon, then ever later, and soon again after a steady run."""
 
 from mintscope.shell.wiring.processes.backoff import LONGEST_S, STEADY_S, Backoff
 

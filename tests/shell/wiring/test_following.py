@@ -1,4 +1,4 @@
-"""What is asked of a node beside its blocks never delays a block."""
+"""Requests to a node beside its blocks never delay a block."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What computes is compiled once, kept where the service runs, and the log says when."""
+"""Code that computes is compiled once, kept where the service runs, and the log says when."""
 
 import os
 import subprocess

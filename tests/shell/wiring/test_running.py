@@ -1,4 +1,4 @@
-"""A task that ends with a bug is told, and started again."""
+"""A task that ends with a bug is logged, and started again."""
 
 import asyncio
 

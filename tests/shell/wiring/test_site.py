@@ -1,4 +1,4 @@
-"""Programs are sent to the API, people to the pages; what is nowhere is told in their own words."""
+"""Programs are sent to the API, people to the pages; a missing address is answered to each."""
 
 from collections.abc import AsyncIterator
 

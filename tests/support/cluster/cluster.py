@@ -28,7 +28,7 @@ GENESIS: Final = Genesis(0)
 INGESTS: Final = ("ingest-1", "ingest-2")
 APIS: Final = ("api-1", "api-2", "api-3")
 SOURCE: Final = Path(mintscope.__file__).parents[1]
-# What a later version may add: the one before goes on with it.
+# Columns that a later version may add: the one before goes on with it.
 NEXT: Final = {
     "money": "-- least: 1\nALTER TABLE credit_account ADD COLUMN tier bigint NOT NULL DEFAULT 0;",
     "market": "-- least: 1\nALTER TABLE header ADD COLUMN leader text;",

@@ -1,4 +1,4 @@
-"""What clients of a cluster do and hear: they spend credits, look, and buy."""
+"""Clients of a cluster: they spend credits, look, and buy."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ WATCH_S: Final = 1.0  # so that one request to a frozen process does not end the
 
 @dataclass
 class Spent:
-    """What became of the requests that one credit token was sent with."""
+    """Outcomes of the requests with one credit token."""
 
     token: str
     answered: int = 0
@@ -33,7 +33,7 @@ class Spent:
 
 @dataclass
 class Heard:
-    """What clients saw."""
+    """The view of clients."""
 
     spent: list[Spent]
     answers: Counter[str] = field(default_factory=Counter)
@@ -63,7 +63,7 @@ class Heard:
             self.hidden_s = max(self.hidden_s, now_s - before_s)
 
     def begin(self) -> None:
-        """Begin to measure anew."""
+        """Begin to measure again."""
         self.hidden_s = self.wait_s = 0.0
         self.lost.clear()
         self.unavailable.clear()

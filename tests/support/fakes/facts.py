@@ -1,4 +1,4 @@
-"""What a node says of a mint."""
+"""Facts of a mint by a node."""
 
 from typing import Final
 

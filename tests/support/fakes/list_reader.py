@@ -1,4 +1,4 @@
-"""What a list reads, in memory, obeying `market.listing.store`: every answer is made anew."""
+"""Reads of a list, in memory, obeying `market.listing.store`: every answer is made again."""
 
 from collections.abc import Sequence
 

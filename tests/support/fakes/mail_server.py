@@ -49,7 +49,7 @@ class SentEmails:
 
 @dataclass
 class MailRoom:
-    """What the server was told, and what it answers.
+    """Commands to the server, and its answers.
 
     rcpt, data   answers instead of 250
     accepted     is called with every message before it is answered
@@ -100,7 +100,7 @@ class MailRoom:
 
 @dataclass
 class Hooks:
-    """What the server calls, and nothing else: it looks at every member for each connection."""
+    """The methods that the server calls, and no others: it looks at each member each time."""
 
     room: MailRoom
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class WritesEmailsAfterwards(SqlAccountStore):
-    """An e-mail is not in the transaction of what it tells of."""
+    """An e-mail is not in the transaction of its event."""
 
     @override
     async def transact(self, work: Callable[[AccountRows], T]) -> T:

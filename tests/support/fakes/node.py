@@ -45,9 +45,9 @@ class FakeNode:
     unlisted      slots that getBlocks leaves out
     unfetchable   error codes for slots that getBlock has, and will not give
     ghosts        dead blocks still given at `confirmed`
-    slot_s        its pace, as it tells it
+    slot_s        its pace, as it reports it
     samples       it offers getRecentPerformanceSamples
-    timed         it tells the times of blocks
+    timed         it gives the times of blocks
     names_head    it offers getLatestBlockhash
     alpenglow     its cluster has migrated; None: it does not know the question
     levels        the commitments that it knows

@@ -1,4 +1,4 @@
-"""What must hold of accounts whatever happened: read by plain SQL, told by the audit log."""
+"""Invariants of accounts: read by plain SQL, and by the audit log."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import apsw
 
 TABLES: Final = ("user", "application", "api_key", "session", "proof", "letter", "account_event")
 
-# What the log says an application is after such an event; None: gone.
+# The state of an application after such an event of the log; None: gone.
 STATE_AFTER: Final = {
     "applied": "awaiting_confirmation",
     "approved": "approved",

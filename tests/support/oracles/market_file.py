@@ -1,4 +1,4 @@
-"""What a market holds that must not depend on how it came about."""
+"""The content of a market that must not depend on its history."""
 
 from collections.abc import Callable
 from pathlib import Path

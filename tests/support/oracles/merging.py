@@ -1,4 +1,4 @@
-"""What a client of a stream makes of its updates, by the rule of docs/api.md."""
+"""The report that a client merges from updates, by the rule of docs/api.md."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""What a list must say, computed slowly from the swaps alone.
+"""The expected list, computed slowly from the swaps alone.
 
-Shares no code with what it checks: every value is looked for anew among all swaps.
+Shares no code with what it checks: every value is looked for again among all swaps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class Told(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a list must say of one mint."""
+    """The expected line of one mint."""
 
     usd: float | None
     sol: float | None

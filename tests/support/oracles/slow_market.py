@@ -1,4 +1,4 @@
-"""What the market file must hold, computed slowly from the definitions alone.
+"""The expected market file, computed slowly from the definitions alone.
 
 Shares no code with what it checks: exact fractions, sorted lists, no state.
 """
@@ -86,7 +86,7 @@ class _Said(NamedTuple):
 
 
 def _sol_for_dollars(swaps: Sequence[Swap]) -> Iterator[Sample]:
-    """Yield what tells the price of SOL: the last of a transaction in a pool, if on one side."""
+    """Yield samples of the price of SOL: the last of a transaction in a pool, if on one side."""
     by_place: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     first: dict[int, str] = {}
     for swap in swaps:

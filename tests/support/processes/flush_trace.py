@@ -1,4 +1,4 @@
-"""What a process asked of its disk, and when its client had an answer, in order: a line each."""
+"""Requests of a process to its disk, and answers to its client, in order: a line each."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A service to be killed: runs in a process of its own and tells its port."""
+"""A service to be killed: runs in a process of its own and reports its port."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Caddy as deploy/ sets it up, before servers that do what a test tells them."""
+"""Caddy as deploy/ sets it up, before servers that a test controls."""
 
 import json
 import os

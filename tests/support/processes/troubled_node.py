@@ -1,4 +1,4 @@
-"""A node that answers as another does, until it is told to answer nonsense, or nothing."""
+"""A node that answers as another does, until a test makes it answer nonsense, or nothing."""
 
 import threading
 from collections.abc import Iterator

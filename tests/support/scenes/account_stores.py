@@ -32,7 +32,7 @@ def impatient_accounts(path: Path) -> AccountConnections:
 
 
 class CountedAccounts(AccountConnections):
-    """Tells *count* every statement that reaches SQLite, as it is prepared."""
+    """Calls *count* with every statement that reaches SQLite, as it is prepared."""
 
     def __init__(self, path: Path, count: Callable[[str], None]) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")

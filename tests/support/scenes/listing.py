@@ -20,7 +20,7 @@ LIST_ENGINES: Final = ("memory", *MARKET_ENGINES)
 
 
 class ListedMarket(Protocol):
-    """What happens in the market."""
+    """Events of the market."""
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
         """Fold *slot*, which is final."""

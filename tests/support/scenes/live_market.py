@@ -1,4 +1,4 @@
-"""A market that trades when it is told to, and those who follow it."""
+"""A market that trades on command, and those who follow it."""
 
 from random import Random
 

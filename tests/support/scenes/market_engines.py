@@ -1,4 +1,4 @@
-"""What every market store is tested at."""
+"""The engines at which every market store is tested."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, closing

@@ -56,7 +56,7 @@ async def mcp_client(
 
 
 def error_of(result: CallToolResult) -> dict[str, Any]:
-    """Return the error that *result* tells."""
+    """Return the error of *result*."""
     assert result.is_error, result
     return dict(result.structured_content["error"])
 

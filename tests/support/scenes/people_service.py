@@ -75,7 +75,7 @@ class QuickHasher:
 
 @dataclass(frozen=True, slots=True)
 class PeopleService:
-    """What tests talk to, and what they look into."""
+    """The service that tests talk to, and its stores."""
 
     people: People
     keys: ApiKeys

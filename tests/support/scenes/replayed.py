@@ -35,7 +35,7 @@ UNLIMITED: Final = ApiConfig(rate_limit_requests=1_000_000)
 
 
 class AnsweredRule:
-    """What the API says of the swaps of one token, in order."""
+    """The swaps of one token by the API, in order."""
 
     def __init__(self, sets: Sequence[bool]) -> None:
         self._sets: Iterator[bool] = iter(sets)

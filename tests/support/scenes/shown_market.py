@@ -64,7 +64,7 @@ NAMES: Final = (
 
 @dataclass(frozen=True)
 class Day:
-    """What a day of trading left: a copy of the file, the newest slot, the newest prices."""
+    """The state after a day of trading: a copy of the file, the newest slot, the newest prices."""
 
     file: apsw.Connection
     slot: int
@@ -83,7 +83,7 @@ def mint_named(symbol: str) -> Mint:
 
 @dataclass
 class ShownMarket:
-    """A market that trades when it is told to, and what pages read of it."""
+    """A market that trades on command, and the reads of pages."""
 
     kept: KeptMarket
     lister: Lister
@@ -96,7 +96,7 @@ class ShownMarket:
 
     @property
     def status(self) -> ReadStatus:
-        """What the page of the status reads."""
+        """The reads of the status page."""
         reader = self.kept.market.reader
         started_at = UnixMs(self.clock.now() - 3_600_000)
         checks = [Check("data", self._is_well), gap_check(reader, self.follower.pace)]

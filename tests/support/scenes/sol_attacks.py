@@ -1,4 +1,4 @@
-"""What strangers try with the SOL/USD rate, as trades beside those of `traded_pools.sol_market`.
+"""Attacks on the SOL/USD rate, as trades beside those of `traded_pools.sol_market`.
 
 Each varies with its seed: amounts, prices, moments, pools and signers.
 """

@@ -1,4 +1,4 @@
-"""Streams over connections, of a market that trades and a clock that moves when they are told."""
+"""Streams over connections, of a market that trades and a clock that moves on command."""
 
 import asyncio
 import json
@@ -120,7 +120,7 @@ class Streaming:
             await asyncio.sleep(0)
 
     async def until_open(self, count: int) -> None:
-        """Wait until *count* streams are told what changes."""
+        """Wait until *count* streams get changes."""
         async with asyncio.timeout(PATIENCE_S):
             while len(vars(self.service.streams)["_beats"]) < count:  # noqa: ASYNC110 - nothing tells it
                 await asyncio.sleep(0.001)

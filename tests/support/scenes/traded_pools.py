@@ -1,6 +1,6 @@
 """Block files of the made markets of `prove.prices`: each trade a swap of a pool with its vaults.
 
-What a trade moved and left follows from its price, size and depth, and nothing from the decoder.
+The amounts of a trade follow from its price, size and depth, and nothing from the decoder.
 """
 
 import hashlib

@@ -334,7 +334,7 @@ PUBLISHED: Final = (
 )
 
 # Positions of pools, of users' accounts and of vaults as public decoders and trade records of 2026
-# have them.  What stands alone has no more than its address: its vaults name the pool.
+# have them.  A row alone has no more than its address: its vaults name the pool.
 BY_WHAT_MOVED: Final = (
     Layout("solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", "07", (1,), owner=1),
     Layout("solfi_v2", "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF", "07", (1,)),

@@ -97,7 +97,7 @@ class Website:
 
     @property
     def market_parts(self) -> MarketParts | None:
-        """What pages read of the market, of the one that there is."""
+        """Reads of pages from the one market that there is."""
         market = self.market or self.token_market
         return None if market is None else market.parts
 

@@ -6,7 +6,7 @@ from mintscope.client.results.series import PriceOfSwap
 
 
 class PoolTraded(msgspec.Struct, frozen=True, rename="camel"):
-    """What was traded in a pool within a span: USD, swaps, and distinct signers."""
+    """Volume of a pool within a span: USD, swaps, and distinct signers."""
 
     volume_usd: float
     buy_volume_usd: float

@@ -1,4 +1,4 @@
-"""Who trades a token."""
+"""Traders of a token."""
 
 import msgspec
 
@@ -36,7 +36,7 @@ class TokenTrader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
-    """Who trades a token: of the last 5 minutes, and of all swaps since *swaps_since*."""
+    """Traders of a token: of the last 5 minutes, and of all swaps since *swaps_since*."""
 
     token: str
     m5: TraderCounts

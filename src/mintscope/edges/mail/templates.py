@@ -306,7 +306,7 @@ WEBHOOK_DISABLED: Final = """\
 The webhook of your alert {signal} at {name} was disabled: it has accepted
 nothing for too long, or has answered that it is gone.
 
-The alert keeps watching. What it fires is listed at
+The alert keeps watching. Its firings are listed at
 {origin}/alerts/{signal}
 To send webhooks again, press Resume there, or give the alert another
 address.

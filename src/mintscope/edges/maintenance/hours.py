@@ -1,6 +1,6 @@
 """Writes down what this process counted, each minute, into the numbers of the hour.
 
-What was counted and not written when the process ends is lost: a minute at most.
+Counts that were not written when the process ends are lost: a minute at most.
 """
 
 import asyncio

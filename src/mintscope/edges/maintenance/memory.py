@@ -1,4 +1,4 @@
-"""What is done about memory: what is free goes back to the system, garbage is looked for rarely.
+"""Care of memory: free memory goes back to the system, garbage is collected rarely.
 
 glibc keeps what was freed below anything that is still in use: after 1,900 connections that sent
 a body each it kept 90 MB, until as many came again.

@@ -26,7 +26,7 @@ NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
 class WebAuthn:
     """Implements PasskeyVerifier for pages at *origins*, all of one host; *name* is shown.
 
-    What a device is made by is not asked: a second factor need not tell.
+    The maker of a device is not asked: a second factor need not name it.
     """
 
     def __init__(self, *, host: str, origins: Sequence[str], name: str) -> None:

@@ -218,7 +218,7 @@ class PaymentMaintenance:
             log.info("sales are open again")
 
     async def _tell_orphans(self) -> None:
-        """Tell of each payment without a row once, until it is settled."""
+        """Report each payment without a row once, until it is settled."""
         orphans = await self.orphans.orphans()
         ORPHANS.set(len(orphans))
         for each in orphans:

@@ -186,11 +186,11 @@ TOOLS: Final = (
     ),
     Tool(
         "get_traders",
-        "Who trades a token",
+        "Traders of a token",
         "GET",
         "/v1/token/{tokenAddress}/traders",
         ToolCost.CREDIT,
-        "Who trades one Solana token, of its newest kept swaps: buyers, sellers, traders and the"
+        "Traders of one Solana token, of its newest kept swaps: buyers, sellers, traders and the"
         " share of the largest (m5, and kept: since swapsSince), and the traders with the most"
         " bought and sold, USD, with realisedUsd. trader: the first 8 characters of an address."
         f" {ONE_CREDIT} {FREE_ERRORS}",

@@ -127,7 +127,7 @@ def _expect_ascending(paths: Sequence[Path]) -> None:
 
 
 def _first_slot(path: Path) -> Slot | None:
-    """Return the slot of the first line of *path*, None where reading it in turn will tell more."""
+    """Return the slot of the first line of *path*, None if reading it in turn will show more."""
     if not path.is_file():  # a pipe can be read only once
         return None
     try:
@@ -167,7 +167,7 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
 
 
 def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]:
-    """Yield what *block* tells about the line before: that it is final, that slots are missing."""
+    """Yield facts of *block* about the line before: that it is final, that slots are missing."""
     if previous is None or block.parent_slot < previous.slot:
         return
     yield Finalized(previous.slot)

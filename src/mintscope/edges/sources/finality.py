@@ -25,7 +25,7 @@ Settled: TypeAlias = tuple[Position | None, Position | None]
 
 
 class Fate(Enum):
-    """What became of a block."""
+    """The outcome of a block."""
 
     FINAL = auto()
     DEAD = auto()

@@ -26,7 +26,7 @@ from mintscope.base.transaction import (
     UnreadableTransaction,
 )
 
-# A transaction that called nothing moved no pool, but for programs that tell of a fill in the log
+# A transaction that called nothing moved no pool, but for programs that show a fill in the log
 # alone.  Most of a block are votes, short and of this kind: the search spares parsing them.  In
 # longer ones it would cost more than it saves.
 NOTHING_CALLED: Final = b'"innerInstructions":[]'
@@ -121,7 +121,7 @@ class JsonEffects(Effects):
 
 
 class EntryEffects(NodeRecord):
-    """What an entry says of them: parsed for the few transactions that need them."""
+    """The values of an entry: parsed for the few transactions that need them."""
 
     meta: JsonEffects
 
@@ -149,7 +149,7 @@ class JsonTransactions(msgspec.Struct, frozen=True):
 
 
 def may_hold_swap(entry: bytes) -> bool:
-    """Return whether transaction *entry* called a program, or one that tells of fills in its log.
+    """Return whether transaction *entry* called a program, or one that shows fills in its log.
 
     Takes a copy of what lies in a block: two searches in it cost as much as one pattern in that.
     """

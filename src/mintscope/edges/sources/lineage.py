@@ -1,8 +1,8 @@
 """Which blocks were delivered, and what may follow them.  Pure.
 
 A chain is proven by its links alone: each block names its parent, and a slot
-counts as skipped only when a later block's parent passes over it.  What a
-node lists, or calls skipped, proves nothing.
+counts as skipped only when a later block's parent passes over it.  A slot
+that a node lists, or calls skipped, proves nothing.
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ class Lineage:
         self.tip = Position(slot, None)
 
     def holds(self, position: Position) -> bool:
-        """Tell whether the block at *position* was delivered, or is the floor."""
+        """Return whether the block at *position* was delivered, or is the floor."""
         link = self._links.get(position.slot)
         return position == self.floor or (link is not None and link.blockhash == position.blockhash)
 

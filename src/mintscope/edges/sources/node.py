@@ -1,4 +1,4 @@
-"""What following a chain asks of a node: over JSON-RPC, or of a stream that JSON-RPC repairs."""
+"""Requests to a node for following a chain: over JSON-RPC, or a stream that JSON-RPC repairs."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
@@ -20,7 +20,7 @@ class Node(Protocol):
     """A node, asked as `Rpc` documents it; each method raises RpcFailure without an answer."""
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; its hash may be told only of a final one."""
+        """Return the newest block at *commitment*; its hash may be known only of a final one."""
         ...
 
     async def first_available(self) -> Slot:
@@ -32,7 +32,7 @@ class Node(Protocol):
         ...
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the node cannot tell."""
+        """Return how fast the chain makes slots; None if the node does not know."""
         ...
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
@@ -67,7 +67,7 @@ class PreferredNodes:
         self._avoided_until_s = [float("-inf")] * len(nodes)
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; its hash may be told only of a final one."""
+        """Return the newest block at *commitment*; its hash may be known only of a final one."""
         return await self._first(lambda node: node.head(commitment))
 
     async def first_available(self) -> Slot:
@@ -79,7 +79,7 @@ class PreferredNodes:
         return await self._first(lambda node: node.genesis_hash())
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if no node can tell."""
+        """Return how fast the chain makes slots; None if no node knows."""
         return await self._first(
             lambda node: node.pace(), is_enough=lambda answer: answer is not None
         )

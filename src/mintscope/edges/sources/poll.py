@@ -46,7 +46,7 @@ class Poller:
     meter: FinalityMeter = field(default_factory=FinalityMeter)
 
     async def genesis_hash(self) -> str | None:
-        """Return the node's; None if it refuses to tell.  An unreachable node is waited for."""
+        """Return the node's; None if it refuses.  An unreachable node is waited for."""
         patience = Patience(self.sleep)
         while True:
             try:
@@ -129,7 +129,7 @@ class Poller:
     async def _slots(self, seconds: float) -> int:
         """Return how many slots the chain makes in *seconds* at its pace of now.
 
-        0 if the node cannot tell its pace: then nothing is read back, and every gap is caught up.
+        0 if the node does not know its pace: then nothing is read back, and every gap is caught up.
         """
         if not seconds:
             return 0

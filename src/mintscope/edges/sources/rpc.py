@@ -57,7 +57,7 @@ from mintscope.edges.sources.wire import (
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 PERFORMANCE_SAMPLES: Final = 5  # of a minute each
-PACE_SLOTS: Final = 1_000  # between two blocks whose times tell the pace
+PACE_SLOTS: Final = 1_000  # between two blocks whose times show the pace
 PACE_BLOCKS_MAX: Final = 20  # slots that may be skipped before one has a block
 
 T = TypeVar("T")
@@ -160,7 +160,7 @@ class Rpc:
         return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], SLOT)))
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; a final one with its hash, where it is told."""
+        """Return the newest block at *commitment*; a final one with its hash, if it is known."""
         if commitment is Commitment.FINALIZED and self._names_final_block:
             params = [{"commitment": commitment}]
             try:
@@ -177,7 +177,7 @@ class Rpc:
         return self._knows_confirmed
 
     async def alpenglow(self) -> bool | None:
-        """Return whether the cluster has migrated to Alpenglow; None if the node cannot tell.
+        """Return whether the cluster has migrated to Alpenglow; None if the node does not know.
 
         Older nodes do not know the question, and providers may refuse it (HTTP 401, 404, 429).
         """
@@ -214,7 +214,7 @@ class Rpc:
         return None if answer.result is None else UnixS(answer.result)
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the node cannot tell.
+        """Return how fast the chain makes slots; None if the node does not know.
 
         From the chain's own samples of the last minutes; if the node keeps none, from the times of
         two blocks some minutes apart.

@@ -141,7 +141,7 @@ class Walk:
         await _end(settling)
 
     async def interrupted(self) -> None:
-        """Ask anew for what got no answer; the node gives none at all, so that none is owed."""
+        """Ask again for slots without an answer; the node gives none at all, so none is owed."""
         self._owed_since.clear()
         self._window.retry(self._plan)
 
@@ -218,7 +218,7 @@ class Walk:
             return slot, Missing(slot=slot, absence=Absence.REFUSED, reason=str(failure))
 
     async def _gives_other_than(self, slot: Slot) -> bool:
-        """Tell whether the node has an answer for another slot now: then it fails at this one."""
+        """Return whether the node has an answer for another slot now: then it fails at this one."""
         other = min(self._window.highest_slot, self.head)
         if other == slot:
             other = self._plan[-1] if self._plan else Slot(max(self._lineage.tip.slot, 0))
@@ -273,7 +273,7 @@ class Walk:
             return
         self._plan_expected()
         has_room = len(self._window) < self._polling.requests_in_flight
-        # What is only expected may wait for room that there is once the node names a newer block.
+        # An expected slot may wait for room that there is once the node names a newer block.
         is_named = bool(self._plan) and self._plan[0] <= self.head
         if self._ahead is None and not is_named and has_room:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
@@ -321,7 +321,7 @@ class Walk:
         return await self._after(slot)
 
     async def _lowest_is_first(self) -> bool:
-        """Wait until there is something to do; tell whether the lowest slot has its answer."""
+        """Wait until there is something to do; return whether the lowest slot has its answer."""
         lowest = self._window.task(self._window.lowest_slot)
         waited = [lowest] if lowest.done() else self._window.pending
         beside = [task for task in (self._ahead, self._settling) if task is not None]
@@ -391,7 +391,7 @@ class Walk:
             log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:
-        """Tell whether the node still has the block whose parent is at *slot*.
+        """Return whether the node still has the block whose parent is at *slot*.
 
         A block in hand may have died with its parent: without this, both are waited for in vain.
         """

@@ -100,7 +100,7 @@ class _Reading:
         self._next: asyncio.Task[Update | None] | None = None
 
     async def is_there(self, timeout_s: float) -> bool:
-        """Wait for the next update, or the end; tell whether it came in time."""
+        """Wait for the next update, or the end; return whether it came in time."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
         await asyncio.wait([self._next], timeout=timeout_s)

@@ -107,7 +107,7 @@ class Window:
     def drop(self, slot: Slot) -> None:
         """Forget the answer for *slot*."""
         task = self._tasks.pop(slot)
-        # What was large before counts for less with each block: they shrink too.
+        # A large size of before counts for less with each block: sizes shrink too.
         self._largest = max(self._largest * 15 // 16, _size(task))
         task.cancel()
 

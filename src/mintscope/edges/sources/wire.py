@@ -1,4 +1,4 @@
-"""What a JSON-RPC node answers, decoded as far as we need it."""
+"""Answers of a JSON-RPC node, decoded as far as we need them."""
 
 import re
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class ErrorWire(msgspec.Struct, frozen=True):
 
 
 class SoftwareWire(msgspec.Struct, frozen=True):
-    """What a node runs."""
+    """The software of a node."""
 
     version: str = msgspec.field(name="solana-core", default="")
 
@@ -54,7 +54,7 @@ class AccountWire(msgspec.Struct, frozen=True):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What an answer about state says of itself."""
+    """The context of an answer about state."""
 
     slot: SlotNumber
 
@@ -106,7 +106,7 @@ class PerformanceSample(msgspec.Struct, rename="camel"):
 
 
 class Treatment(StrEnum):
-    """What becomes of a request that a code answers.
+    """The treatment of a request that a code answers.
 
     A slot that stays without its block for `chain.gap_after_s` becomes a gap, whatever the code,
     if the node gives other blocks; if it gives none, it is waited for.

@@ -29,7 +29,7 @@ log = structlog.get_logger()
 class GroupCreditLedger:
     """Implements InstantLedger and DebitLedger; lives in one event loop.
 
-    Spends are committed in groups, in a thread.  What is asked for again and again, and stays, is
+    Spends are committed in groups, in a thread.  Lookups that repeat, and stay the same, are
     remembered.
 
     taking, writing   over one connection
@@ -131,13 +131,13 @@ class GroupCreditLedger:
         self._group.rest_soon()
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return what `find` and `root` told of *bearer* before; None for an empty account."""
+        """Return the earlier results of `find` and `root` for *bearer*; None if it is empty."""
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
         return None if remembered is None or remembered.account in self._drained else remembered
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Take one credit if there is one; *waiter* is told once that is durable."""
+        """Take one credit if there is one; *waiter* gets the outcome once that is durable."""
         self._group.submit_for(account, waiter)
 
     async def balance(self, account: CreditAccount) -> int:

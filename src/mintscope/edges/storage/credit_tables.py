@@ -1,4 +1,4 @@
-"""What the ledger needs of the credit tables of an engine."""
+"""Reads and writes of the ledger on the credit tables of an engine."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""What stores in common SQL need of an engine: statements, transactions, and errors of one kind.
+"""The engine below stores in common SQL: statements, transactions, and errors of one kind.
 
 Common SQL marks its values `?` or `?1`, or `:name` where a mapping is given. Booleans are kept as 0
 and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an
@@ -25,7 +25,7 @@ READERS: Final = 4
 
 
 class Closable(Protocol):
-    """What is read from."""
+    """A source of reads."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -58,7 +58,7 @@ class Batch(NamedTuple):
 
 
 class Rows:
-    """What a statement returned."""
+    """The result of a statement."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = iter(rows)

@@ -31,29 +31,29 @@ log = structlog.get_logger()
 
 
 class Waiter(Protocol[Told_contra]):
-    """Is told once, in the event loop; a future is one.
+    """Gets its outcome once, in the event loop; a future is one.
 
-    What it does then is short: others of its batch are told after it.
+    Its reaction is short: others of its batch wait for it.
     """
 
     def done(self) -> bool:
-        """Say whether it waits no longer: it was told, or it has left."""
+        """Return whether it waits no longer: it has the outcome, or has left."""
 
     def set_result(self, outcome: Told_contra, /) -> None:
-        """Tell it the outcome."""
+        """Report the outcome."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Tell it why there is none."""
+        """Report why there is none."""
 
 
 class _Soon(Enum):
-    """What makes the writer rest after another moment, if nothing else comes."""
+    """An item that makes the writer rest after another moment, if nothing else comes."""
 
     REST = auto()
 
 
 class _Turn:
-    """What the writer does at once: a batch of items, or one job between two batches."""
+    """A unit of work of the writer: a batch of items, or one job between two batches."""
 
     __slots__ = ("commit", "items", "waiters")
 
@@ -72,9 +72,9 @@ class GroupCommit(Generic[Item, Outcome]):
 
     commit      runs in the writer's thread, first come first served; an outcome that is an
                 exception is raised to its waiter, and what it raises to every waiter
-    unheard     is told, in the event loop, of every outcome whose waiter has left,
+    unheard     is called, in the event loop, with every outcome whose waiter has left,
                 so that what was done can be undone
-    delivered   is told, in the event loop, of every batch that was committed, after its waiters
+    delivered   is called, in the event loop, with every batch that was committed, after its waiters
                 have gone on
     rest        runs in the writer's thread after a moment without work and without `rest_soon`,
                 every 10 s from then on, and at the end
@@ -118,7 +118,7 @@ class GroupCommit(Generic[Item, Outcome]):
         return future
 
     def submit_for(self, item: Item, waiter: Waiter[Outcome]) -> None:
-        """Queue *item*; *waiter* is told once its batch is done.
+        """Queue *item*; *waiter* gets its outcome once its batch is done.
 
         One that has left before the writer takes the batch leaves it out.
         Raises ServiceUnavailable when the queue is full, stuck or closed.
@@ -152,7 +152,7 @@ class GroupCommit(Generic[Item, Outcome]):
         if self._thread is not None:
             self._turns.append(None)
             self._hand_over()
-            await asyncio.to_thread(self._thread.join)  # and hear what it told the loop before
+            await asyncio.to_thread(self._thread.join)  # and hear its earlier calls to the loop
             await asyncio.sleep(0)  # and what follows that
         if self._watch is not None:
             self._watch.cancel()
@@ -216,7 +216,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._queue.put(turn)
 
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
-        """Tell those whose turn it was; in the event loop.
+        """Report to those whose turn it was; in the event loop.
 
         staying    the places in the turn of those that were not left out
         """
@@ -242,7 +242,7 @@ class GroupCommit(Generic[Item, Outcome]):
         if unheard:
             self._unheard(unheard)
         if is_committed:
-            # After the answers of those that were just told: what cannot be sent is owed by then.
+            # After the answers of those that just got theirs: an unsent answer is owed by then.
             asyncio.get_running_loop().call_soon(self._delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -270,7 +270,7 @@ class GroupCommit(Generic[Item, Outcome]):
 
 
 def _tell(waiter: Waiter[Any], outcome: object) -> bool:
-    """Tell *waiter* its outcome; False for a bug of its own, which harms no other."""
+    """Report its outcome to *waiter*; False for a bug of its own, which harms no other."""
     try:
         if isinstance(outcome, Exception):
             waiter.set_exception(outcome)

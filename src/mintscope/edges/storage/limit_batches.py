@@ -31,7 +31,7 @@ class LimitStoreAway(Exception):
 
 
 class AskedWindow(NamedTuple):
-    """What is asked of one key's window: give back *returned* admissions, then take *taken*."""
+    """A request to one key's window: give back *returned* admissions, then take *taken*."""
 
     key: bytes
     admitted_max: int
@@ -48,7 +48,7 @@ class FoundWindow(NamedTuple):
 
 
 class WindowStore(Protocol):
-    """Keeps the windows of all processes, and tells the time."""
+    """Keeps the windows of all processes, and has the time."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
         """Give back and take, and return what was found, in the same order.
@@ -61,7 +61,7 @@ class WindowStore(Protocol):
 
 
 class Taken(NamedTuple):
-    """What became of one take.
+    """The outcome of one take.
 
     room_left   admissions that still fit; below 0: it was refused
     reset_us    until the oldest admission stops counting
@@ -139,7 +139,7 @@ class LimitBatches:
         self._work = None
 
     async def _ask_for(self, batch: list[_Question]) -> None:
-        """Tell everyone in *batch*; if the store goes away, return when it is back."""
+        """Answer everyone in *batch*; if the store goes away, return when it is back."""
         sent_us = now_us(self._clock)
         by_key = _by_key(batch)
         found = await self._settle([_asked(questions) for questions in by_key.values()])
@@ -154,7 +154,7 @@ class LimitBatches:
         """Ask; once more on a new connection if it fails.  None: the store is away."""
         found = await self._call(asked)
         if isinstance(found, LimitStoreAway):
-            # What became of it is unknown: taken twice is too strict, returned twice too generous.
+            # Its outcome is unknown: taken twice is too strict, returned twice too generous.
             found = await self._call([each._replace(returned=0) for each in asked])
         if isinstance(found, BaseException):
             log.warning("limits_away", why=str(found) or type(found).__name__)
@@ -207,7 +207,7 @@ def _asked(questions: Sequence[_Question]) -> AskedWindow:
 
 
 def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> None:
-    """Tell those who asked for one key, in their order; takes beyond its room are refused."""
+    """Answer those who asked for one key, in their order; takes beyond its room are refused."""
     room_left = questions[0].count - found.held
     reset_us = questions[0].window_us - found.age_us
     for each in questions:

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 
 class MarketEngine(Protocol):
-    """What is different in each engine."""
+    """The parts that differ in each engine."""
 
     @property
     def tables(self) -> MarketTables:
-        """What it does in its own way."""
+        """Its own parts."""
 
     @property
     def version(self) -> Callable[[Database], int] | None:
-        """Tells a reader cheaply whether anything was committed, if it can."""
+        """Shows a reader cheaply whether anything was committed, if it can."""
 
     def written(self) -> DatabaseAccess[Database]:
         """Return a connection that may write."""
@@ -101,7 +101,7 @@ class Market:
 
     @property
     def coverage(self) -> CoverageReader:
-        """What was read and what was missed, over time."""
+        """Exchanges read and missed, over time."""
         return self._reader
 
     @cached_property
@@ -115,7 +115,7 @@ class Market:
 
     @cached_property
     def lists(self) -> ListReader:
-        """What lists of all tokens read."""
+        """Reads of lists of all tokens."""
         return self._opened(SqlListReader(self._engine.read()))
 
     @cached_property
@@ -185,7 +185,7 @@ class Market:
 
     @cached_property
     def facts(self) -> MintFactStore:
-        """What mints are, as a node last said."""
+        """Facts of mints, as a node last gave them."""
         return self._opened(SqlMintFacts(self._engine.written()))
 
     @cached_property

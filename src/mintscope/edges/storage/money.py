@@ -32,7 +32,7 @@ from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
 
 
 class Opened(Protocol):
-    """What is let go of at the end."""
+    """Resources to release at the end."""
 
     async def close(self) -> None:
         """Let go of files and connections."""
@@ -47,7 +47,7 @@ class SharedSource(PriceSource, Opened, Protocol):
 
 
 class MoneyEngine(Protocol):
-    """What is different in each engine.  Each method opens something that is to be closed."""
+    """The parts that differ in each engine.  Each method opens something that is to be closed."""
 
     def kept_pepper(self, *, signs: bool) -> bytes:
         """Return the pepper that is kept beside the database, made at first use.
@@ -120,7 +120,7 @@ class Money:
 
     @property
     def payments(self) -> PaymentStore:
-        """What was paid for, and what became of it."""
+        """Payments and their outcomes."""
         return self._payments
 
     @property
@@ -135,7 +135,7 @@ class Money:
 
     @property
     def buyers(self) -> Buyers:
-        """Who has paid before."""
+        """Wallets that have paid before."""
         return self._payments
 
     @cached_property

@@ -81,7 +81,7 @@ class SharedWindow:
     async def give_back(self, key: LimitKey) -> None:
         """Count one admitted request of *key* less, if any still counts.
 
-        What was admitted here without the store is given back first.
+        Admissions made here without the store are given back first.
         """
         if self._alone.is_counting(key):
             self._alone.give_back_now(key)

@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
-    """Tell that migration *name* of the store *kind* runs during the block, and how long it took.
+    """Log that migration *name* of the store *kind* runs during the block, and its time.
 
     left   how many have not run, this one among them
     """

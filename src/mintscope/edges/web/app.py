@@ -5,7 +5,7 @@ How a page is made
        which yields a `PageRoute` for each method of each path.  `groups_of` names it.
     2. A handler is `async def show(self, request: PageRequest) -> PageResponse`.  It returns
        `Page("x.html", {facts})`, `Redirect("/path", notice="key of page.NOTICES")` or
-       `PlainText(...)`.  What was typed wrong is the same page again, `Page(...,
+       `PlainText(...)`.  A form with a mistake is the same page again, `Page(...,
        errors={field: message}, values={...}, status=422)`.  It may raise what `failures.FAILURES`
        has words for: NotFound, BadRequest, ...
     3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN sends
@@ -89,14 +89,14 @@ FORMS: Final = Limit(name="forms", count=60, window_s=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebParts:
-    """What the pages show and change.
+    """The services behind the pages.
 
     mailbox   holds e-mails that are not sent; None where they are sent
     market    what pages of tokens show; None where there are none
     sales     None where nothing is for sale
     describe  returns the OpenAPI document of the API beside the pages; None where there is none
-    ledger    tells where credits went; None where pages tell nothing of it
-    status    tells how well the service works; None where pages tell nothing of it
+    ledger    has the history of credits; None if pages do not show it
+    status    has the state of the service; None if pages do not show it
     """
 
     people: People
@@ -178,7 +178,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
 
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
-    """Yield what tells people of the API: its prices, how to pay them, its documentation."""
+    """Yield the pages about the API: its prices, how to pay them, its documentation."""
     read_reference = None if parts.describe is None else _reader(parts.describe)
     yield PricingPages(parts.sales, read_reference)
     if parts.ledger is not None:

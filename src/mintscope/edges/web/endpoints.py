@@ -1,4 +1,4 @@
-"""What happens to every request for a page: its session, the checks of forms, and the page."""
+"""Common steps of every request for a page: its session, the checks of forms, and the page."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -66,7 +66,7 @@ class PageEndpoints:
         self._router = Router(self.routes, SEGMENT)
 
     async def write_error(self, request: Request, error: Exception) -> Response:
-        """Return the page that tells *error*, or leads to signing in where a session has ended."""
+        """Return the page of *error*, or one that leads to signing in where a session has ended."""
         if isinstance(error, RateLimited):
             request.state = PageContext(session=None, path=request.path)  # it must cost little
         elif request.state is None:

@@ -1,4 +1,4 @@
-"""What pages know of the market, and to whom they show it."""
+"""The market data of pages, and their readers."""
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class MarketParts:
     stale_after_s         older data is not shown
     showcase              tokens that everyone sees for nothing, beside wrapped SOL
     free_views_per_day    of other tokens, by client address
-    live_pages_max        open pages that are told of changes
+    live_pages_max        open pages that follow changes
     has_mcp               there are tools for MCP clients beside the pages
     """
 

@@ -50,7 +50,7 @@ PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 class Access(IntEnum):
-    """Who gets to a handler; each includes those before it.
+    """The people who get to a handler; each includes those before it.
 
     ANYONE         forms are checked by their origin alone
     SIGNED_IN      a session; forms carry its `csrf`. Others are sent to sign in
@@ -62,8 +62,9 @@ class Access(IntEnum):
     FRESH = 2
 
 
-# What proves, buys, or ends something: a thief who uses up the budget must not keep the owner from
-# ending sessions, keys and factors.  Each of these ends once, and was counted when it was made.
+# Routes that prove, buy, or end something: a thief who uses up the budget must not keep the owner
+# from ending sessions, keys and factors.  Each of these ends once, and was counted when it was
+# made.
 NOT_COUNTED: Final = (
     *("/sign-out", "/prove", "/view"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),

@@ -1,4 +1,4 @@
-"""How conditions are read, and where a text that is none is wrong."""
+"""How conditions are read, and where an invalid text is wrong."""
 
 import pytest
 

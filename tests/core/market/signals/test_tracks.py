@@ -64,7 +64,7 @@ def begun_log() -> FakeLog:
 
 
 def loaded_report(log: FakeLog, seq: int, now: UnixS) -> TokenReport | None:
-    """Return what a load at *seq* tells."""
+    """Return the result of a load at *seq*."""
     loaded = log.load_at(seq, MINT)
     assert loaded is not None
     ENGINE.load(0, loaded)

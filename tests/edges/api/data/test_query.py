@@ -1,4 +1,4 @@
-"""Queries and cursors: what is not as expected is told, and changes nothing."""
+"""Queries and cursors: errors are reported, and change nothing."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""What a payment for a page is bound to: its path, and all that was asked for."""
+"""The resource of a payment for a page: its path, and all that was asked for."""
 
 from mintscope.base.solana import WSOL
 from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery

@@ -1,4 +1,4 @@
-"""Several banks of one slot: the confirmed one becomes the block, in whatever order all is told."""
+"""Several banks of one slot: the confirmed one becomes the block, in any order of messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -303,7 +303,7 @@ def bank_messages(
 
 
 def loser(random: Random, block: ChainBlock, bank: int, slot: int | None = None) -> list[Update]:
-    """Return what is told of a bank that is not confirmed: other transactions, perhaps a head."""
+    """Return the messages of a bank that is not confirmed: other transactions, perhaps a head."""
     others = calm().infos[block.slot]
     infos = random.sample(others, random.randint(0, len(others)))
     indexes = random.sample(range(len(others) + 3), len(infos))

@@ -1,4 +1,4 @@
-"""What the shelf holds is one fork: a newer block drops what cannot be its ancestor."""
+"""The shelf holds one fork: a newer block drops what cannot be its ancestor."""
 
 import pytest
 

@@ -27,7 +27,7 @@ from support.fakes import mail_server
 
 # A self-made certificate for localhost, and its key.
 CERTIFICATE = Path(mail_server.__file__).with_name("mail_server.pem")
-GRPC_BYTES_MAX = 4 * 1024 * 1024  # what gRPC receives unless told otherwise
+GRPC_BYTES_MAX = 4 * 1024 * 1024  # what gRPC receives unless configured otherwise
 TIMEOUT_S = 20
 
 Update = geyser_pb2.SubscribeUpdate
@@ -59,7 +59,7 @@ async def version(_request: Any, _context: Any) -> geyser_pb2.GetVersionResponse
 
 
 async def subscribe_barren(_requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Update]:
-    """Tell of slot after slot, and give no block."""
+    """Name slot after slot, and give no block."""
     for slot in count(8):
         update = Update()
         update.slot.slot, update.slot.status = slot, geyser_pb2.SLOT_CONFIRMED

@@ -58,7 +58,7 @@ class Crashes:
 
 
 class WatchedFile(AccountConnections):
-    """Copies itself before each statement of a writer, once it is told to."""
+    """Copies itself before each statement of a writer, once it is armed."""
 
     def __init__(self, path: Path) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")

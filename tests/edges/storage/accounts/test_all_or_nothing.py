@@ -1,4 +1,4 @@
-"""What people do to accounts and keys fails at every statement: nothing of it is done."""
+"""Each action on accounts and keys fails at every statement: nothing of it is done."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One who is told that nothing was done is told the truth, also when the file answers later."""
+"""The answer that nothing was done is true, also when the file answers later."""
 
 from pathlib import Path
 from typing import Final

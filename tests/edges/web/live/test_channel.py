@@ -1,4 +1,4 @@
-"""Readers of the same things are told by one look, each what is new to it."""
+"""Readers of the same things are served by one look, each with its news."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -36,7 +36,7 @@ class KeptOutlet:
 
 @dataclass
 class Counter:
-    """What is told: how often it was counted on."""
+    """The news: how often it was counted on."""
 
     count: int = 0
     looks: int = 0

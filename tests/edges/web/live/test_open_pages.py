@@ -1,4 +1,4 @@
-"""The first page and the list are told of what changes, and show then what a new page would."""
+"""The first page and the list follow changes, and show then what a new page would."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from mintscope.shell.config.sections import WebConfig
 from support.scenes.streaming import Reader
 from support.scenes.website import Website, served_website
 
-SOON_S = 10.0  # a second on a quiet machine; what is not told at the trade is never told here
+SOON_S = 10.0  # a second on a quiet machine; none later
 ROW = re.compile(r'<tr data-mint="(\w+)">(.*?)</tr>', re.DOTALL)
 CELL = re.compile(r"<t[hd][ >].*?</t[hd]>", re.DOTALL)
 Rows = dict[str, list[str]]
@@ -54,7 +54,7 @@ def rows(text: str) -> Rows:
 
 
 def put(known: Rows, told: dict[str, Any]) -> Rows:
-    """Return what a page shows that is told of changes to *known*."""
+    """Return the content of a page that gets the changes to *known*."""
     shown = {}
     for mint in told["order"]:
         cells = dict(enumerate(known.get(mint, ()))) | dict(told["rows"].get(mint, ()))

@@ -1,4 +1,4 @@
-"""Open pages are told of changes: all of them within a second, and no more than they may see."""
+"""Open pages get changes: all of them within a second, and no more than they may see."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from support.scenes.website import Website, served_website
 PAGES = 200
 SOON_S = 5.0  # a second on a quiet machine; what it costs is counted in reads
 READS_A_LOOK = 3  # the swaps, and the candles of each of two timeframes
-LOOKS_MAX = 3  # while a slot is told to 200 pages: one, and those that its updates bring
+LOOKS_MAX = 3  # while a slot is sent to 200 pages: one, and those that its updates bring
 PAGES_ALLOWED = WebConfig()
 
 

@@ -119,7 +119,7 @@ async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:
     for text in (UNTRACKED, "not-a-mint", "1"):
         page = await stranger.open(f"/token/{text}")
         assert page.status_code == 404
-        assert "We do not follow this token" in words(page)
+        assert "We do not track this token yet" in words(page)
         assert text in words(page)
 
 
@@ -128,7 +128,7 @@ async def test_a_token_without_trades_says_what_is_missing_and_counts_no_view(
 ) -> None:
     page = await stranger.open(f"/token/{SILENT}")
     assert page.status_code == 200
-    assert "There is too little to show yet" in words(page)
+    assert "Not enough trades yet" in words(page)
     assert "0 of 9 minutes with trades so far" in words(page)
     assert 'id="chart"' not in page.text
     assert 'id="chart"' in (await stranger.open(f"/token/{BONE}")).text  # the only free view

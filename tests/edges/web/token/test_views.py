@@ -1,4 +1,4 @@
-"""Who sees a token: everyone, who has a free view left, or who spends a credit, and only then."""
+"""Readers of a token: everyone, those with a free view left, or payers of a credit."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from support.scenes.service import credit_token
 from support.scenes.token_market import BONE, RISKY, SILENT, SOL
 from support.scenes.website import MINUTE_MS, Website, website
 
-USED_UP = "What is free for everyone is on this page."
+USED_UP = "This page is free for everyone."
 
 
 async def sees(person: Person, mint: str, **query: str) -> bool:

@@ -1,4 +1,4 @@
-"""A chain that only pays, on a clock that moves when told; and payments to send to it."""
+"""A chain that only pays, on a clock that tests move; and payments to send to it."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What every PaymentStore is tested at: the store, and what a ledger beside it shows and does.
+"""The scene of every PaymentStore: the store, and what a ledger beside it shows and does.
 
 Add an engine to `ENGINES`.
 """

@@ -198,7 +198,7 @@ class World:
             return list(await auditor.audit(full=full, is_start=is_start))
 
     async def recognise(self, wire: bytes) -> Recognised | None:
-        """Tell a payment by its quote, as the service does."""
+        """Recognise a payment by its quote, as the service does."""
         sold = [*bundle_offers(), *report_offers([TRACKED])]
         found = (
             recognise(wire, sold, terms=each, quote_key=self.secrets.quote)

@@ -58,7 +58,7 @@ class MovablePause:
 
 
 class MovableSol:
-    """What SOL costs, if anybody knows."""
+    """The price of SOL, if it is known."""
 
     def __init__(self) -> None:
         self.usd: Decimal | None = None

@@ -79,7 +79,7 @@ class BrowserWallet:
     """Signs what a page asks for, in the manner of the moment.
 
     key       signs
-    shows     the address that the page is told; that of *key*
+    shows     the address that the page gets; that of *key*
     manner    "signs", "refuses", "closes", or "waits" until *goes_on*; "strange" does not connect
     signed    every transaction that it has signed
     """

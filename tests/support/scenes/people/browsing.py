@@ -39,10 +39,10 @@ CHROMIUM_ARGUMENTS: Final = (
 # As a script for each page: what moved without being touched, from where to where.
 MOVED: Final = """
   window.moved = [];
-  const told = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);
+  const shown = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);
   const place = ({ x, y, width, height }) => [x, y, width, height].join(" ");
   const moves = ({ node, previousRect, currentRect }) =>
-    `${told(node)} from ${place(previousRect)} to ${place(currentRect)}`;
+    `${shown(node)} from ${place(previousRect)} to ${place(currentRect)}`;
   new PerformanceObserver((list) => {
     for (const each of list.getEntries()) {
       if (each.hadRecentInput) continue;

@@ -1,4 +1,4 @@
-"""What a buyer does on the pages of a purchase, what they read there, and what goes wrong."""
+"""Actions of a buyer on the pages of a purchase, their texts, and faults."""
 
 import httpx
 from playwright.async_api import Route, expect

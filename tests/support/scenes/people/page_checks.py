@@ -1,4 +1,4 @@
-"""What every page must pass, whatever it is about: axe, no overflow, the keyboard, a picture."""
+"""Checks of every page: axe, no overflow, the keyboard, a picture."""
 
 import asyncio
 import os
@@ -93,11 +93,11 @@ LOOKS: Final = """() => {
   return isSame;
 }"""
 
-# Told from there, because all that axe found takes longer to bring here than to find.
+# Reported from there, because all that axe found takes longer to bring here than to find.
 VIOLATIONS: Final = """async (rules) => {
   const found = await axe.run(document, { runOnly: rules, resultTypes: ["violations"] });
-  const told = (rule, node) => `${rule.id}: ${node.failureSummary} ${node.html.slice(0, 160)}`;
-  return found.violations.flatMap((rule) => rule.nodes.map((node) => told(rule, node)));
+  const shown = (rule, node) => `${rule.id}: ${node.failureSummary} ${node.html.slice(0, 160)}`;
+  return found.violations.flatMap((rule) => rule.nodes.map((node) => shown(rule, node)));
 }"""
 
 
@@ -134,7 +134,7 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
 
 
 def _rules(scheme: str, width: str, *, looks_the_same: bool) -> list[str]:
-    """Return the rules of axe that tell more of a page than was told before.
+    """Return the rules of axe that find more on a page than before.
 
     looks_the_same   every element that is seen there is seen when wide, in the same colours
     """

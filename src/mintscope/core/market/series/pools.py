@@ -31,7 +31,7 @@ CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "rayd
 
 
 class PoolFlow(NamedTuple):
-    """What was traded in a pool: micro-USD, the bought part, swaps, and distinct signers."""
+    """Volume of a pool: micro-USD, the bought part, swaps, and distinct signers."""
 
     volume: int = 0
     bought: int = 0

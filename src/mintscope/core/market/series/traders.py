@@ -1,4 +1,4 @@
-"""Who trades a mint, of the swaps that are kept: facts by definition, and no score.
+"""Traders of a mint, of the swaps that are kept: facts by definition, and no score.
 
 Trader        who signs: known by the beginning of the address, as the log keeps it
 Flow          what changed hands in USD, also where it counts for no volume

@@ -109,7 +109,7 @@ class TokenRoutes:
             ),
             Operation(
                 "GET", f"{about}/metadata", self.get_token_metadata, Metadata,
-                "What the chain says of a token: supply, authorities, extensions",
+                "The facts of a token on chain: supply, authorities, extensions",
                 description=METADATA,
                 refusals=(
                     ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND,

@@ -1,1 +1,1 @@
-"""What accounts of the chain say, asked of a node."""
+"""Accounts of the chain, asked of a node."""

@@ -1,4 +1,4 @@
-"""What mints are, asked of a node: once when they are first followed, then daily."""
+"""Facts of mints, asked of a node: once when they are first followed, then daily."""
 
 import asyncio
 from collections.abc import Sequence

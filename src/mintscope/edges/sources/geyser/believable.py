@@ -34,7 +34,7 @@ class Believable:
         self._head, self._asked_at_s = head, self._clock.monotonic_s()
 
     def allows(self, update: geyser_pb2.SubscribeUpdate) -> bool:
-        """Tell whether the slot of *update* can be one of the chain; True where it names none."""
+        """Return whether the slot of *update* can be one of the chain; True if it names none."""
         slot = slot_of(update)
         if self._head is None:
             return slot < ABSURD

@@ -78,7 +78,7 @@ class StreamedNode:
         return await self._repairer.genesis_hash()
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the repairer cannot tell."""
+        """Return how fast the chain makes slots; None if the repairer does not know."""
         return await self._repairer.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
@@ -113,7 +113,7 @@ class StreamedNode:
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:
-        """Tell whether the stream goes on, and *slot* has been asked for in vain for long."""
+        """Return whether the stream goes on, and *slot* has been asked for in vain for long."""
         now_s = self._clock.monotonic_s()
         if len(self._failing_since_s) >= OWED_SLOTS_MAX:
             self._failing_since_s.clear()

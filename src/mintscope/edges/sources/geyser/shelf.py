@@ -36,7 +36,7 @@ class Shelf:
     def add(self, block: Block, size: int) -> bool:
         """Take *block* of *size* bytes; return whether it was news.
 
-        What a newer block's parent passes over, or contradicts, has died and is dropped.
+        A block that a newer block's parent passes over, or contradicts, has died and is dropped.
         """
         held = self._held.get(block.slot)
         if held is not None and held.block.blockhash == block.blockhash:
@@ -89,7 +89,7 @@ class Shelf:
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
     def passes_over(self, slot: Slot) -> bool:
-        """Tell whether the next block held above *slot* proves that there is none at it."""
+        """Return whether the next block held above *slot* proves that there is none at it."""
         above = self._above(slot)
         return above is not None and above.parent_slot < slot
 
@@ -128,7 +128,7 @@ class Shelf:
 
 
 def _admits(above: Block, block: Block) -> bool:
-    """Tell whether *block* may lie below *above*."""
+    """Return whether *block* may lie below *above*."""
     if above.parent_slot == block.slot:
         return above.parent_blockhash == block.blockhash
     return above.parent_slot > block.slot

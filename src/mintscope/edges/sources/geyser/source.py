@@ -17,7 +17,7 @@ from mintscope.edges.sources.node import Node
 from mintscope.edges.sources.poll import Poller, Polling, Progress
 
 SHORTEST_MS = 1
-# The stream tells finality by itself: to look costs next to nothing.
+# The stream has finality by itself: to look costs next to nothing.
 FINALITY_EVERY_S = 0.1
 
 
@@ -42,7 +42,7 @@ class GeyserSource:
     watch: StreamWatch | None = None
 
     async def genesis_hash(self) -> str | None:
-        """Return the repairer's; None if it refuses to tell.  An unreachable one is waited for."""
+        """Return the repairer's; None if it refuses.  An unreachable one is waited for."""
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:

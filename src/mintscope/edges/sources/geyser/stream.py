@@ -26,7 +26,7 @@ log = structlog.get_logger()
 MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 WATCHDOG_S: Final = 5.0
 CONNECT_S: Final = 10.0
-# A server that tells of slots and gives no block is left after so many watchdogs.
+# A server that names slots and gives no block is left after so many watchdogs.
 BARREN_FACTOR: Final = 3
 KEEPALIVE_MS: Final = 10_000
 FILTER: Final = "mintscope"
@@ -35,7 +35,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_MS // 2),
 )
-# What a server answers that does not take so many addresses in one filter.
+# Answers of a server that does not take so many addresses in one filter.
 TOO_MANY: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2.SubscribeUpdate]

@@ -1,6 +1,6 @@
 """Reads the past of a mint into its store: lists first, then each transaction, N in flight.
 
-What is listed is final, so nothing in it dies.  Each page and each batch is kept as it comes:
+A listed transaction is final, so none dies.  Each page and each batch is kept as it comes:
 cut off anywhere, reading goes on where it was.
 """
 

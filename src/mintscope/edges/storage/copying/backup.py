@@ -83,7 +83,7 @@ def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) 
     written = apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)
     try:
-        # One moment is read to the end: otherwise each commit meanwhile makes it begin anew.
+        # One moment is read to the end: otherwise each commit meanwhile makes it begin again.
         read.execute("BEGIN")
         read.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         with written.backup("main", read, "main") as backup:

@@ -16,7 +16,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Sum(NamedTuple):
-    """What is compared of a table.
+    """The comparison of a table.
 
     total   of all integers in it
     hash    of every row, in the order of the key

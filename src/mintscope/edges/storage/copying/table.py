@@ -1,4 +1,4 @@
-"""What is copied, and what can be copied from and into."""
+"""Tables that are copied, and the databases to copy from and into."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -6,13 +6,13 @@ from typing import Final, NamedTuple, Protocol
 from mintscope.base.errors import UnusableStore
 from mintscope.edges.storage.database import Row
 
-# What belongs to a database and not to the installation.
+# Tables of a database, not of the installation.
 NOT_COPIED: Final = {
     *("migration", "sqlite_sequence", "copy_progress"),
     *("credit_batch", "credit_writer", "ingest_epoch", "limit_window"),
     *("replica_settings", "token_price", "backup_taken", "list_snapshot", "list_snapshot_piece"),
 }
-# What a new schema holds already.
+# Rows that a new schema holds already.
 MADE_BY_MIGRATIONS: Final = {"progress", "credit_day_mark", "credit_received_mark"}
 
 

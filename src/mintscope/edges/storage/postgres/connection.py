@@ -66,7 +66,7 @@ log = structlog.get_logger()
 
 
 class WriteLock(IntEnum):
-    """Who writes: as many at a time as there are locks."""
+    """The writers: as many at a time as there are locks."""
 
     MONEY = 1
     MARKET = 2
@@ -295,7 +295,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Tell errors as every engine does; let go of a connection that was lost."""
+        """Raise errors as every engine does; let go of a connection that was lost."""
         try:
             yield
         except AWAY as cause:

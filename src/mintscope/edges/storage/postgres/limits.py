@@ -62,7 +62,7 @@ class PostgresWindows:
     """Implements WindowStore over one connection; connects when it is first asked.
 
     dsn     of a database whose search path names the schema, with the migrations of limits
-    clock   tells the time instead of the server; for tests
+    clock   gives the time instead of the server; for tests
     """
 
     def __init__(self, dsn: str, *, clock: Clock | None = None) -> None:

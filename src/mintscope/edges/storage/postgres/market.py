@@ -1,4 +1,4 @@
-"""What PostgreSQL does in its own way for the market."""
+"""PostgreSQL's own parts of the market."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final

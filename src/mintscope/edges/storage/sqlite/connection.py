@@ -41,7 +41,7 @@ USUAL_SIZES: Final = Sizes()
 # A debit changes a row on a page of its own, which the log takes whole; any account may be next.
 SIZES: Final = {
     "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
-    # What is lost with the power is sent again: a commit need not wait for the disk.
+    # A webhook lost with the power is sent again: a commit need not wait for the disk.
     "webhooks": Sizes(waits_for_disk=False, shrinks=True),
     "market": Sizes(shrinks=True),
 }

@@ -123,7 +123,7 @@ def size_of(file: Path) -> int:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Tell errors as every engine does."""
+    """Raise errors as every engine does."""
     try:
         yield
     except OF_THE_FILE as cause:

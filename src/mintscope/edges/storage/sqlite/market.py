@@ -1,4 +1,4 @@
-"""What SQLite does in its own way for the market."""
+"""SQLite's own parts of the market."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -80,7 +80,7 @@ class SqliteMarketTables:
         return db.execute(KEPT_OF, (json.dumps(list(mints)),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*; most mints have none, which the index tells."""
+        """Drop the candles before *cuts*; most mints have none, which the index shows."""
         for mint_id, timeframe, cut in cuts:
             if db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is not None:
                 bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}

@@ -1,4 +1,4 @@
-"""What earlier versions wrote, read by SQL functions for migrations.
+"""States of earlier versions, read by SQL functions for migrations.
 
 A state of version 2 has the newest candle with a price behind what version 1 has of each
 timeframe.  These layouts never change, whatever is written today.

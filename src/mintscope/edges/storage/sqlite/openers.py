@@ -47,7 +47,7 @@ from mintscope.edges.storage.sqlite.money.stores import (
     webhook_queue,
 )
 
-# What ends by itself, or by what an operator does outside: room, a disk, a lock.
+# Errors that end by themselves, or by an operator: room, a disk, a lock.
 PASSING: Final = (
     apsw.BusyError,
     apsw.CantOpenError,

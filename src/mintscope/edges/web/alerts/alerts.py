@@ -60,11 +60,11 @@ REFUSALS: Final[Mapping[SignalDenied, str]] = {
 
 
 class AlertPages:
-    """What a person is notified of.
+    """Alerts of a person.
 
     tests    counts those of a user, together with the API's
     search   finds the tokens that they are of
-    reports  tell their numbers now; None where pages show no market
+    reports  give their numbers now; None if pages show no market
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class AlertPages:
         return Page("alerts/pause.html", {"alert": alert, "is_done": True})
 
     async def test(self, request: PageRequest) -> PageResponse:
-        """Tell as it tells when it fires, so often an hour.  Raises NotFound."""
+        """Send a test, as when it fires, so often an hour.  Raises NotFound."""
         alert = await self._own(request)
         if isinstance(await self._tests.take(alert.user_id), Denied):
             return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tests-used")

@@ -1,4 +1,4 @@
-"""What is said of a new alert before it is made: what cannot be, and what may not be meant."""
+"""Remarks on a new alert before it is made: errors, and doubts about its meaning."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -34,7 +34,7 @@ class Present(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What may not be meant; *name* says that it was read."""
+    """A doubt; *name* says that it was read."""
 
     name: str
     text: str

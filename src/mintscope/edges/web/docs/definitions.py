@@ -1,4 +1,4 @@
-"""What each number means: formula, seed, and where the convention comes from.
+"""Definitions of numbers: formula, seed, and where the convention comes from.
 
 notes and measurements behind them: docs/decisions; tests/core hold the engine to them.
 """

@@ -17,7 +17,7 @@ from mintscope.edges.web.pages.page import Markdown, Page, PageResponse, PlainTe
 from mintscope.edges.web.routes import PageHandler, PageRequest, PageRoute, get
 
 MARKDOWN: Final = ".md"
-# What is tried on the page: what only reads, and what is undone as easily.
+# Endpoints to try on the page: those that only read, and those undone as easily.
 TRIED_AREAS: Final = ("Market data", "Watchlists", "Service")
 
 

@@ -67,7 +67,7 @@ class DescribedEndpoint:
 
     @property
     def title(self) -> str:
-        """What it is for, in a few words: the beginning of its summary."""
+        """Its purpose in a few words: the beginning of its summary."""
         return TITLE_ENDS.split(self.summary)[0]
 
     @property
@@ -77,7 +77,7 @@ class DescribedEndpoint:
 
     @property
     def words(self) -> str:
-        """What it is found by."""
+        """The words it is found by."""
         names = every_name((*self.answer, *self.body, *self.parameters.get("query", ())))
         return " ".join([self.method, self.path, self.summary, *dict.fromkeys(names)])
 
@@ -92,7 +92,7 @@ class DescribedArea:
 
 
 class Reference:
-    """What a document describes; each part is read once, when it is first asked for."""
+    """The parts of a document; each part is read once, when it is first asked for."""
 
     def __init__(self, document: Described) -> None:
         self._document = document

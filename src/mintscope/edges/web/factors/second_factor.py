@@ -22,7 +22,7 @@ NO_NAME: Final = f"Give it a name of 1 to {NAME_LENGTH_MAX} characters, as “My
 
 
 class FactorPages:
-    """What a person adds as a second factor, and takes away again."""
+    """Second factors of a person: added and removed."""
 
     def __init__(self, factors: Factors) -> None:
         self._factors = factors

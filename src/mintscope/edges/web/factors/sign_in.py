@@ -16,7 +16,7 @@ OVER: Final = "That took too long, or was done already. Sign in once more."
 
 
 class SecondStepPages:
-    """What is asked for once the password was right; the ticket is in the form alone."""
+    """The second step once the password was right; the ticket is in the form alone."""
 
     def __init__(self, step: SecondStep) -> None:
         self._step = step

@@ -32,9 +32,9 @@ NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market":
 
 @dataclass(frozen=True, slots=True)
 class PersonCredits:
-    """What a person's credits are, and where they went.
+    """Credits of a person, and their history.
 
-    ledger   None where nothing is told of that
+    ledger   None if that is not shown
     """
 
     account_credits: AccountCredits

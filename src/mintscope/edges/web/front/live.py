@@ -1,4 +1,4 @@
-"""What is live on the first page, SOL and the movers: read once for all pages that are open."""
+"""Live parts of the first page, SOL and the movers: read once for all pages that are open."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -30,7 +30,7 @@ class _Drawn(NamedTuple):
 
 
 class LiveFront:
-    """Reads SOL and *lines* of *market*, and tells open pages of them."""
+    """Reads SOL and *lines* of *market*, and sends them to open pages."""
 
     def __init__(self, market: MarketParts, lines: TokenLines, pages: OpenPages) -> None:
         self._market = market
@@ -41,7 +41,7 @@ class LiveFront:
         self._newest: _Drawn | None = None
 
     async def facts(self) -> dict[str, Any]:
-        """Return what templates show; None for what cannot be told now."""
+        """Return the values of templates; None for those unknown now."""
         return {
             "sol": await self._sol.read(),
             "movers": await self._movers(),

@@ -51,7 +51,7 @@ class LiveSol:
     _newest: SolNow | None = None
 
     async def read(self) -> SolNow | None:
-        """Return SOL as it is now; None where it cannot be told, or is too old to be shown."""
+        """Return SOL as it is now; None if it is unknown, or too old to be shown."""
         try:
             read = await self.market.reports.read(SOL)
             if self.market.is_stale(read.age_ms):

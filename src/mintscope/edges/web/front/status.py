@@ -27,9 +27,24 @@ PATH: Final = "/status"
 REMEMBERED_MS: Final = 2_000  # so that looking often costs little
 OK: Final = "ok"
 UNREAD: Final = "the newest block is unknown"
+# Each invariant as it holds; the audit names it as it is violated.
+HOLDS: Final[Mapping[Invariant, str]] = {
+    Invariant.LANDED_IS_ISSUED: "Every payment on chain has been credited",
+    Invariant.LANDED_IS_KNOWN: "Every payment on chain is in the books",
+    Invariant.ISSUED_IS_FINAL: "Every credited payment becomes final",
+    Invariant.ISSUED_IS_ENTERED: "Every purchase is in the journal",
+    Invariant.ENTRY_IS_PAID: "Every purchase in the journal was paid",
+    Invariant.PAID_IS_ENOUGH: "Every purchase was paid in full",
+    Invariant.BALANCE_IS_SUM: "Every balance is the sum of its entries",
+    Invariant.KEYS_ADD_UP: "The spends of API keys add up by month",
+    Invariant.MOVES_CANCEL: "Credits that users moved add up",
+    Invariant.ROTATIONS_CANCEL: "Rotations neither make nor lose credits",
+    Invariant.FREEZES_CANCEL: "Frozen credits match their payments",
+    Invariant.MONTHS_ARE_CHAINED: "Closed months are unchanged",
+}
 NAMES: Final = {
     "store": "Credits can be taken",
-    "data": "The data is fresh",
+    "data": "Data is up to date",
     "gaps": "No block of the last day is missing",
     "sales": "Credits are sold",
     "chain": "The node that settles payments answers",
@@ -37,7 +52,7 @@ NAMES: Final = {
     "stopping": "This process takes requests",
     "lists": "The list of tokens is loaded",
     "rate": "SOL has a rate",
-    "coverage": "What is exchanged is read",
+    "coverage": "Exchanges are read",
     "processes": "No process has ended",
     "finality": "Blocks become final",
     "fold": "Candles and lists follow the final blocks",
@@ -56,7 +71,7 @@ NAMES: Final = {
 }
 
 
-# What is said of a check that fails.
+# Texts for checks that fail.
 FAULTS: Final = {
     "store": "Credits cannot be taken",
     "data": "The data is late",
@@ -99,11 +114,11 @@ class Lateness(Enum):
 
 
 class AgeRules(NamedTuple):
-    """What is done with data of what age.
+    """The treatment of data by age.
 
     degraded_after_s   older data is given, and marked
     stale_after_s      older data is not given
-    retry_after_s      so long clients are told to wait then
+    retry_after_s      so long clients have to wait then
     """
 
     degraded_after_s: float = 30.0
@@ -218,7 +233,7 @@ class StatusPages:
             "sales": _why_closed(wrong),
             "up_s": (request.now - status.started_at) // SECOND_MS,
             "read_at": read_at,
-            "invariants": [_said(each) for each in Invariant],
+            "invariants": [HOLDS[each] for each in Invariant],
         }
         return Page("front/status.html", facts)
 
@@ -262,9 +277,3 @@ def _why_closed(wrong: Mapping[str, str]) -> str:
     """Return why nothing is sold, for the page says by itself that it is so; "" if it is sold."""
     why = wrong.get("sales") or wrong.get("chain") or ""
     return why.removeprefix("closed: ").removesuffix(": credits go on working")
-
-
-def _said(invariant: Invariant) -> str:
-    """Return what must never be so, without the number that the threat model gives it."""
-    text = invariant.value.partition(": ")[2]
-    return text[:1].upper() + text[1:]

@@ -34,7 +34,7 @@ OVERLAP: Final = "24h"
 
 
 class KeyPages:
-    """What a person does with keys of their own; those of others do not exist here."""
+    """Keys of a person; those of others do not exist here."""
 
     def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
@@ -91,7 +91,7 @@ class KeyPages:
     async def create(self, request: PageRequest) -> PageResponse:
         """Make the key, and show it this once: in the answer itself, at no address of its own.
 
-        What it is to be stands in the address, as it did for the review.
+        Its scopes stand in the address, as for the review.
         """
         values = filled(request.query_params)
         try:
@@ -257,7 +257,7 @@ def _rotate_page(key: KeyLine, now: UnixMs, errors: Mapping[str, str] = NO_ERROR
 
 
 def _facts(key: KeyLine, now: UnixMs) -> dict[str, Any]:
-    """Return what a page tells of *key*."""
+    """Return the values of a page for *key*."""
     is_active = key.status(now) is KeyStatus.ACTIVE
     return {
         "line": key,

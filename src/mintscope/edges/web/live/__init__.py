@@ -1,1 +1,1 @@
-"""Open pages that are told of changes: how many there may be, and one computation for all."""
+"""Open pages that follow changes: how many there may be, and one computation for all."""

@@ -1,4 +1,4 @@
-"""Readers of the same things: one look for all of them, and each is told what is new to it."""
+"""Readers of the same things: one look for all of them, and each gets what is new to it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 class News(NamedTuple):
-    """What the readers of a view are told.
+    """The news for readers of a view.
 
     mark      names what they know then
     whole     the event for those who know anything else
@@ -36,7 +36,7 @@ class News(NamedTuple):
 class PageStream(EventStream):
     """The stream of one page.
 
-    known   the mark of what it shows at first; None: it is to be told whatever there is
+    known   the mark of its first state; None: it gets all there is
     """
 
     __slots__ = ("_on_report", "known")
@@ -61,12 +61,12 @@ class PageStream(EventStream):
 
 
 class Channel(Generic[View]):
-    """The readers of views that one look tells of, at most once in *pause_s*.
+    """The readers of views that one look serves, at most once in *pause_s*.
 
     After a look that failed, it is looked again in *again_s*.
 
-    look        returns what there is to tell of each view; of one that is left out nothing is new
-    is_watched  what changes is not noted: it is looked again all the same
+    look        returns the news of each view; one that is left out has none
+    is_watched  changes are not noted: it is looked again all the same
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Channel(Generic[View]):
         self._again_s = again_s
         self._is_watched = is_watched
         self._readers: dict[PageStream, View] = {}
-        self._marks: dict[PageStream, Hashable] = {}  # of what they know; others tell them too
+        self._marks: dict[PageStream, Hashable] = {}  # of what they know; others send them too
         self._newest: dict[View, News] = {}
         self._looking: asyncio.Task[None] | None = None
         self._is_due = False
@@ -93,12 +93,12 @@ class Channel(Generic[View]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has something to look at or to tell, or rests from that."""
+        """Whether it has something to look at or to send, or rests from that."""
         return self._looking is not None
 
     @contextmanager
     def reading(self, stream: PageStream, view: View) -> Iterator[None]:
-        """Tell *stream* of *view* during the block."""
+        """Send news of *view* to *stream* during the block."""
         self._readers[stream] = view
         self._marks[stream] = stream.known
         self.note()
@@ -114,7 +114,7 @@ class Channel(Generic[View]):
             self._looking = asyncio.create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        """Look and tell as long as there is someone, and something to tell."""
+        """Look and send as long as there are readers and news."""
         time_s = asyncio.get_running_loop().time
         try:
             while self._readers and (self._is_due or self._is_watched or self._owes()):
@@ -136,7 +136,7 @@ class Channel(Generic[View]):
         views = dict.fromkeys(self._readers.values())
         try:
             found = await self._look(views)
-        except Exception:  # a fault of ours: pages stay open, and are told later
+        except Exception:  # a fault of ours: pages stay open, and get news later
             log.exception("what open pages show cannot be looked at")
             self._is_due = True
             return False
@@ -154,7 +154,7 @@ class Channel(Generic[View]):
             self._marks[stream] = told.mark
 
     def _owes(self) -> bool:
-        """Say whether someone read too slowly to be told."""
+        """Return whether a reader was too slow."""
         return any(
             view in self._newest and self._marks[stream] != self._newest[view].mark
             for stream, view in self._readers.items()

@@ -1,4 +1,4 @@
-"""How many open pages are told of changes: of all kinds together, and of one address."""
+"""How many open pages follow changes: of all kinds together, and of one address."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +12,7 @@ from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.page import Macros, NoContent, PageResponse, Pushed
 from mintscope.edges.web.routes import PageRequest
 
-NEWS: Final = b"news"  # the event that tells what is new on a page
+NEWS: Final = b"news"  # the event with the news of a page
 
 Serve = Callable[[Outlet, Macros], Awaitable[None]]
 
@@ -30,7 +30,7 @@ class OpenPages:
         return self._count >= self._market.live_pages_max
 
     async def open(self, request: PageRequest, mints: Sequence[Mint], serve: Serve) -> PageResponse:
-        """Return the stream that *serve* tells a page of *mints* by, until the page is left.
+        """Return the stream by which *serve* updates a page of *mints*, until the page is left.
 
         Without room it is no content, so that a browser does not ask again.
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.

@@ -1,4 +1,4 @@
-"""What is said when a request fails: one page for each way."""
+"""Pages for requests that fail: one for each way."""
 
 from typing import Final, NamedTuple
 
@@ -54,7 +54,7 @@ WAITS: Final = (RateLimited, TooManyAttempts)
 
 
 def failure_page(error: Exception, *, request_id: str) -> Page:
-    """Return the page about *error*: of a bug it tells the request id and nothing else."""
+    """Return the page about *error*: of a bug it shows the request id and nothing else."""
     failure = FAILURES.get(type(error), FAILURES[InternalError])
     return Page(
         "failure.html",

@@ -1,4 +1,4 @@
-"""What handlers return: a page to render, another page to go to, a plain text, or events."""
+"""Results of handlers: a page to render, another page to go to, a plain text, or events."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ COOKIE: Final = "__Host-mintscope"
 NO_ERRORS: Final[Mapping[str, str]] = {}
 END_SESSION: Final = ""  # as a cookie: the browser forgets it
 GONE: Final = 404
-# What a page says on top, once, after something was done; addresses carry the key alone.
+# Notices on top of a page, shown once after an action; addresses carry the key alone.
 NOTICES: Final[Mapping[str, str]] = {
     "signed-up": "Welcome. Your account is ready.",
     "signed-out": "You are signed out.",
     "password-changed": "Your password is changed. All other sessions were ended.",
     "password-reset": "Your password is set. Sign in with it.",
     "reset-sent": "If there is an account with that address, a link is on its way to its mailbox.",
-    "verification-sent": "If no e-mail was sent in the last five minutes, nor five in a day, one is"
-    " on its way.",
+    "verification-sent": "We sent you a link, unless one was sent in the last five minutes, or"
+    " five today.",
     "verified": "Your mailbox is verified.",
     "claim-sent": "If no e-mail was sent in the last five minutes, one is on its way to the mailbox"
     " of that agent. Open its link here, in this browser.",
@@ -127,7 +127,7 @@ Macros = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """Server-sent events, written whenever there is something to tell.
+    """Server-sent events, written whenever there is news.
 
     push   as in `server.response.PushedResponse`; it is given the macros of templates as well, for
            parts of pages

@@ -79,7 +79,7 @@ WHOLE_MAIN: Final[tuple[Header, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageContext:
-    """What surrounds a page: who sees it, where, and what was just done.
+    """The surroundings of a page: its reader, its address, and its notice.
 
     notice  a key of NOTICES; any other text says nothing
     """
@@ -91,7 +91,7 @@ class PageContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """What the pages offer here, beside what they always do.
+    """Optional parts of the pages here.
 
     has_people          what people need: accounts, settings; the API is at the same address
     has_administration  what administrators need
@@ -143,8 +143,8 @@ class PageWriter:
     ) -> Response:
         """Return the response that is *page*, with *headers*.
 
-        is_htmx   a script asked for it. It follows a redirect unseen, so it is told to go to a page
-                  that is no part of this one; and what went wrong replaces all of what is there
+        is_htmx   a script asked for it. It follows a redirect unseen, so it gets another page's
+                  address; and an error replaces all of the content
         """
         match page:
             case Page():

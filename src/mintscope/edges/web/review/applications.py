@@ -41,7 +41,7 @@ Ending = Literal["reset", "forget"]
 
 
 class ReviewPages:
-    """What administrators do with applications."""
+    """Actions of administrators on applications."""
 
     def __init__(self, review: Reviews) -> None:
         self._review = review

@@ -1,4 +1,4 @@
-"""What administrators change of the service itself: tokens that are followed, and sales."""
+"""Changes of administrators to the service itself: tokens that are followed, and sales."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other 
 
 @dataclass(frozen=True, slots=True)
 class OperationParts:
-    """What administrators operate.
+    """Operations of administrators.
 
     sales     None where nothing is sold
     history   pasts that are asked for; None where blocks come from files

@@ -50,7 +50,7 @@ STATES: Final = {
     AskState.CANCELLED: ("Cancelled", ""),
 }
 CHANGES: Final = {"confirm": "confirmed a past", "cancel": "cancelled a past"}
-# What changes without anybody here.
+# States that change by themselves.
 MOVING: Final = {
     *(AskState.ASKED, AskState.CONFIRMED, AskState.READING, AskState.CANCELLING),
 }

@@ -1,4 +1,4 @@
-"""What administrators see of accounts: who there is, what was done; and removing one."""
+"""Accounts for administrators: users, the audit log; and removing one."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final

@@ -160,7 +160,7 @@ class BuyPages:
         return Page("sales/outcome.html", facts | {"told": told}, status=told.status)
 
     async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
-        """Return what every page of a purchase tells."""
+        """Return the values of every page of a purchase."""
         return facts_of(choice, await self._sales.priced()) | {"origin": self._origin}
 
 

@@ -1,4 +1,4 @@
-"""What a buyer has chosen: a bundle, the token to pay in, and where the credits go."""
+"""The choice of a buyer: a bundle, the token to pay in, and where the credits go."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken
 
 
 def facts_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return what every page about *choice* tells; *amount* is None without a price."""
+    """Return the values of every page about *choice*; *amount* is None without a price."""
     bundle = choice.bundle
     chosen = token_of(choice, priced)
     terms = chosen.token.terms

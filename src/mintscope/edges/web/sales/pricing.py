@@ -1,4 +1,4 @@
-"""What everything costs: bundles of credits, single requests, and errors, which cost nothing."""
+"""All prices: bundles of credits, single requests, and errors, which cost nothing."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ from mintscope.edges.web.sales.selling import CreditSales, PricedToken
 from mintscope.edges.web.sales.words import tokens_text
 
 FREE: Final = "free"
-# What of the free endpoints is told one by one: what people come for.
+# Free endpoints that are listed one by one: those that people come for.
 TOLD_AREA: Final = "Market data"
 
 
@@ -48,7 +48,7 @@ class PricingPages:
         return Page("sales/pricing.html", facts | self._costs())
 
     def _costs(self) -> dict[str, Any]:
-        """Return what the API says that each call costs; *others* are free and not told of."""
+        """Return the cost of each call by the API; *others* are free and not listed."""
         if self._read_reference is None:
             return {"costs": [], "others": [], "other_count": 0}
         areas = self._read_reference().areas

@@ -1,4 +1,4 @@
-"""What people are told of a payment: what has become of it, and what they can do."""
+"""Texts about a payment for people: its outcome, and the next step."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -10,7 +10,7 @@ from mintscope.core.payments.protocol.refusal import RefusalReason, Refused
 
 
 class Told(NamedTuple):
-    """What a page says, and what its script does then.
+    """The text of a page, and the next step of its script.
 
     state       `refused`: over, nothing was paid; `waiting`: the same payment is sent again;
                 `used`: over, it was paid for before; `again`: nothing was signed yet;
@@ -198,7 +198,7 @@ SIGNED_OUT: Final = Told(
 
 
 def told_of(cause: Cause) -> Told:
-    """Return what a person is told of a checkout that has ended without credits."""
+    """Return the text about a checkout that has ended without credits."""
     match cause:
         case Refused(reason=reason):
             title, text = REFUSALS.get(reason, CHANGED)

@@ -33,7 +33,7 @@ TAKEN: Final = "There is an account with this address already."
 
 
 class AddressPages:
-    """What a person does to have another address, and the owner of the old one against it."""
+    """Changes of an address, and the objection of the owner of the old one."""
 
     def __init__(self, changes: AddressChanges) -> None:
         self._changes = changes

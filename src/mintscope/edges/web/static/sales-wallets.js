@@ -59,7 +59,7 @@ const Wallets = (() => {
       item.append(button);
       return item;
     },
-    // Calls `tell` now, and when wallets come and go.
+    // Reports now, and when wallets come and go.
     watch(tell) { watchers.add(tell); tell(); },
     // The account that pays on *chain*; undefined if the wallet gives none.
     async connect(wallet, chain) {

@@ -227,7 +227,7 @@ function listen() {
     hearSwaps(told.swaps);
   });
   source.addEventListener("error", () => {
-    if (source?.readyState === EventSource.CLOSED) age.end("load the page again to go on");
+    if (source?.readyState === EventSource.CLOSED) age.end("connection lost: load the page again");
   });
 }
 

@@ -1,4 +1,4 @@
-"""What the chain says of a mint, in words for those who might hold it."""
+"""The facts of a mint on chain, in words for those who might hold it."""
 
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
@@ -96,12 +96,12 @@ def _supply(facts: MintFacts) -> MintFact:
     if not facts.supply:
         return MintFact(
             "plain",
-            "The chain counts no supply",
-            "As of wrapped SOL, which is made by who wraps some; or all of it was burned.",
+            "Supply unknown",
+            "The mint reports 0, as that of wrapped SOL does.",
         )
     whole = facts.supply / 10**facts.decimals
     shown = f"{whole:,.0f}" if whole >= 1 else f"{whole:,.{DECIMALS_SHOWN}g}"
-    return MintFact("plain", f"{shown} tokens", "The whole supply, when the chain was last asked.")
+    return MintFact("plain", f"{shown} tokens", "Total supply at the last check.")
 
 
 def _making(facts: MintFacts) -> MintFact:
@@ -110,7 +110,7 @@ def _making(facts: MintFacts) -> MintFact:
     return MintFact(
         "risk",
         "More can be made at any time",
-        "The mint authority can make what you hold a smaller share.",
+        "Mintable: the mint authority can create more and dilute holders.",
         facts.mint_authority,
     )
 

@@ -1,8 +1,8 @@
 """Open pages of tokens: reports from the broadcast, and candles and swaps beside them.
 
-A report says nothing of volumes, nor what its candle opened at.  So where a report was told, the
-newest candles and swaps of its token are read: once for all its pages, as often as it is told.
-What the list of tokens says, as changes, is told whenever the list is new: time alone moves it.
+A report says nothing of volumes, nor what its candle opened at.  So after a report was sent, the
+newest candles and swaps of its token are read: once for all its pages, as often as it is sent.
+Changes of the list of tokens are sent whenever the list is new: time alone moves it.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from mintscope.edges.web.routes import PageRequest
 from mintscope.edges.web.token.reading import TokenReading, last_trade
 from mintscope.edges.web.token.shown import figures_of, shown_swaps
 
-PAUSE_S: Final = 0.25  # between two looks at a token: reports are told as often
+PAUSE_S: Final = 0.25  # between two looks at a token: reports are sent as often
 LIST_PAUSE_S: Final = 1.0  # between two looks at the list
-VIEW_OVER: Final = "The view has ended: load the page again to go on."
+VIEW_OVER: Final = "The view has ended. Load the page again."
 TIME_DIGITS_MAX: Final = 12
 
 LOG = structlog.get_logger(__name__)
@@ -76,7 +76,7 @@ class LivePages:
         outlet: Outlet,
         _macros: Macros,
     ) -> None:
-        """Tell what changes until the page is left."""
+        """Send changes until the page is left."""
         streams = self._market.streams
         channel = self._channel(mint)
         stream = PageStream(
@@ -113,7 +113,7 @@ class LivePages:
         return await self._reading.points(mint, timeframe)
 
     async def _look(self, mint: Mint, frames: Collection[Timeframe]) -> Mapping[Timeframe, News]:
-        """Return what tells candles and swaps; nothing where they cannot be read."""
+        """Return the events of candles and swaps; nothing if they cannot be read."""
         try:
             swaps = await self._reading.swaps(mint)
             newest = {each: await self._reading.newest(mint, each) for each in frames}
@@ -138,7 +138,7 @@ class LivePages:
 
 
 def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
-    """Return the event that tells candles and swaps."""
+    """Return the event of candles and swaps."""
     told = {
         "candles": points,
         "swaps": [each._asdict() for each in shown_swaps(swaps)],
@@ -148,7 +148,7 @@ def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
 
 
 def _figures_event(line: ListLine) -> bytes:
-    """Return the event that tells what the list says, as HTML."""
+    """Return the event of the list's numbers, as HTML."""
     told = {name: str(html) for name, html in figures_of(line).items()}
     return encode_event(b"figures", msgspec.json.encode(told))
 

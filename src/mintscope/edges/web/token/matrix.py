@@ -102,7 +102,7 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the buyers' share of each window; *last_trade* tells nothing traded from all sold."""
+    """Yield the buyers' share of each window; *last_trade* separates no trades from only sales."""
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
     for field, name, span_s in WINDOWS:

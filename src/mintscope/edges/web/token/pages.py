@@ -1,4 +1,4 @@
-"""The page of one token, the form that buys a view of it, and what tells it of changes."""
+"""The page of one token, the form that buys a view of it, and its updates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is told of a token whether or not its numbers are shown.
+    """The values of a token that are shown with or without its numbers.
 
     watched   what who is signed in watches; None for a stranger
     """
@@ -154,7 +154,7 @@ class TokenPages:
         return Redirect(_address(mint, timeframe), "view-bought" if is_bought else "no-credits")
 
     async def live(self, request: PageRequest) -> PageResponse:
-        """Tell an open page of what changes, as server-sent events."""
+        """Send changes to an open page, as server-sent events."""
         mint = _mint(request)
         timeframe = _timeframe(request)
 

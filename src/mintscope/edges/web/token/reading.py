@@ -1,4 +1,4 @@
-"""What the page of a token shows, read from the market: the same parts that the API reads."""
+"""The values of the page of a token, read from the market: the same parts that the API reads."""
 
 import asyncio
 from collections.abc import Sequence
@@ -129,7 +129,7 @@ def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
-    """Return when anything was last traded that counts as volume, as far as these tell."""
+    """Return when anything was last traded that counts as volume, as far as these show."""
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
     return max(times, default=None)

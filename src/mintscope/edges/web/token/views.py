@@ -1,6 +1,6 @@
-"""Who sees the page of a token: everyone, who has a view left today, or who spends a credit.
+"""Readers of the page of a token: everyone, those with a view left today, or payers of a credit.
 
-A view is of one token, for a quarter of an hour, in every timeframe.  What was paid for is kept
+A view is of one token, for a quarter of an hour, in every timeframe.  A paid view is kept
 where limits are, and so is the same in every process.
 """
 

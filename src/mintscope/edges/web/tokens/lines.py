@@ -40,7 +40,7 @@ class ShownToken(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is called: by its symbol, its name, or the ends of its address."""
+        """Its name: its symbol, its own name, or the ends of its address."""
         listed = self.line.listed
         return (
             listed.symbol

@@ -1,6 +1,6 @@
-"""Open lists: each page of a list is made once for all who look at it, and told as it changes.
+"""Open lists: each page of a list is made once for all who look at it, and sent as it changes.
 
-A line is told without its star, which differs from reader to reader.
+A line is sent without its star, which differs from reader to reader.
 """
 
 import re
@@ -103,7 +103,7 @@ class LiveLists:
         mark = str(page.slot)
         before = self._newest.get(view)
         if before is not None and before.mark == mark:
-            mark += "+"  # what is told of a mint may change without a slot
+            mark += "+"  # the line of a mint may change without a slot
         now = self._newest[view] = _Lines(mark, rows)
         footing = str(drawn.footing(page)).strip()
         whole = _event(now, footing, dict.fromkeys(rows, ()))
@@ -120,7 +120,7 @@ class LiveLists:
 
 
 def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> bytes:
-    """Return the event that tells *now* to those who know *before*."""
+    """Return the event of *now* for those who know *before*."""
     told = {
         "slot": now.mark,
         "order": list(now.rows),

@@ -1,4 +1,4 @@
-"""What an address of the list asks for, and the addresses of lists that differ in one thing."""
+"""The query of an address of the list, and the addresses of lists that differ in one thing."""
 
 import re
 from math import isfinite
@@ -57,7 +57,7 @@ AGES: Final = (
 
 
 class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A list as its address tells it.
+    """A list by its address.
 
     sort         a key of SORTS
     volume, age  a value of VOLUMES and of AGES

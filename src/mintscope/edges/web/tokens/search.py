@@ -15,8 +15,8 @@ from mintscope.edges.web.tokens.question import TEXT_LENGTH_MAX
 
 FOUND_MAX: Final = 6
 NONE_NAMED: Final = "Name a token: its name or symbol, or its mint address."
-CHOOSE_ONE: Final = "Choose one of these: names prove nothing, so none is chosen for you."
-NONE_FOUND: Final = "No token that is followed here is called that. Its mint address will do."
+CHOOSE_ONE: Final = "Choose one of these: names are not unique."
+NONE_FOUND: Final = "No tracked token has that name. Its mint address works, too."
 
 
 class TokenSearch:

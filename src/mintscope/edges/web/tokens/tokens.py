@@ -23,7 +23,7 @@ from mintscope.edges.web.tokens.question import (
 from mintscope.edges.web.tokens.watching import Watching
 
 UNAVAILABLE: Final = 503
-# What a list is sorted by, "" for what it cannot be, and what is written above the column.
+# Sort keys of a list, "" for a column without one, and the text above the column.
 COLUMNS: Final = (
     ("price", "Price"),
     ("m5", "5 min"),
@@ -114,5 +114,5 @@ class TokensPages:
 
 
 def _mark(page: LinePage, *, is_stale: bool) -> str:
-    """Return what a page tells by when it is asked for again: its slot, and whether it is old."""
+    """Return the mark of a page for its next request: its slot, and whether it is old."""
     return f"{page.slot}{'!' if is_stale else ''}"

@@ -14,7 +14,7 @@ NAME: Final = "Watchlist"
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """What people watch.  Raises ServiceUnavailable from every verb."""
+    """Watchlists of people.  Raises ServiceUnavailable from every verb."""
 
     watchlists: Watchlists
 

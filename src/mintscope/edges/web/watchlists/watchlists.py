@@ -32,7 +32,7 @@ NOT_A_NAME: Final = (
 
 
 class WatchlistPages:
-    """What a person watches.
+    """Watchlists of a person.
 
     lines    what the list of tokens says of each; None where there is no list
     search   finds tokens in it

@@ -49,7 +49,7 @@ def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) ->
         ("swaps", SwapRoutes(shop).get_swaps, SwapPage, SwapsQuery,
          "The newest swaps of a token, up to 500 for a credit; none for a page without any"),
         ("traders", TraderRoutes(shop).get_traders, TraderPage, TradersQuery,
-         "Who trades a token: buyers, sellers, concentration, and the traders with the most"),
+         "Traders of a token: buyers, sellers, concentration, and the traders with the most"),
     ]
     if lists is not None:
         sold.append((

@@ -1,4 +1,4 @@
-"""What is asked and answered of the traders of a token."""
+"""Requests and answers of the traders of a token."""
 
 from typing import Annotated, Final
 
@@ -27,7 +27,7 @@ class CrowdLine(Wire):
     sellers: Annotated[int, about("Distinct traders who sold.", 25)]
     traders: Annotated[int, about("Distinct traders.", 48)]
     swaps: Annotated[int, about("Their swaps, those that set no price included.", 120)]
-    flow_usd: Annotated[float, about("What changed hands, US dollars.", 12500.5)]
+    flow_usd: Annotated[float, about("Volume, US dollars.", 12500.5)]
     top_share: Annotated[
         float | None, about("The part of it of the trader with the most, 0 to 1.", 0.21)
     ]
@@ -66,7 +66,7 @@ class TraderLine(Wire):
 
 
 class TraderPage(Wire):
-    """Who trades a token, of the newest swaps that are kept."""
+    """Traders of a token, of the newest swaps that are kept."""
 
     token: Token
     m5: Annotated[CrowdLine, Meta(description="Of the last 5 minutes.")]

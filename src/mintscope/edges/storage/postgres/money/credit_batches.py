@@ -295,6 +295,6 @@ def _outcome(
 
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
-    """Return what undoes one of a batch: of one credit each, or as `debit` told it."""
+    """Return the reversal of one of a batch: of one credit each, or as `debit` returned it."""
     account, delta, _, key, month, once = (*taken, None, None, None)[:6]
     return Reversal(account, -delta, key, None if key is None else month, once=once)

@@ -1,1 +1,1 @@
-"""What processes at one database say to each other: who writes, who audits, that it was written."""
+"""Messages between processes at one database: who writes, who audits, that it was written."""

@@ -1,8 +1,8 @@
 """Which of several ingests writes the market: a lock of a session, and an epoch that fences.
 
 The server ends a session that says nothing for three seconds, so that a process that is frozen or
-cut off loses the lock.  What it still sends when it wakes is refused, because each of its
-transactions asks for its epoch (see PostgresDatabase).
+cut off loses the lock.  A statement that it still sends when it wakes is refused, because each of
+its transactions asks for its epoch (see PostgresDatabase).
 """
 
 import asyncio

@@ -11,7 +11,7 @@ TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 
 
 class SessionLock(IntEnum):
-    """What a process does while it holds it; all but SERVING are held by one alone."""
+    """The task of a process while it holds it; all but SERVING are held by one alone."""
 
     INGESTING = 100
     SERVING = 101

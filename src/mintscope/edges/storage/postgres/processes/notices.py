@@ -1,4 +1,4 @@
-"""What the server says of itself: that the market has been written."""
+"""Notices of the server: that the market has been written."""
 
 import asyncio
 from collections.abc import Mapping

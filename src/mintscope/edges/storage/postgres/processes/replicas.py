@@ -1,4 +1,4 @@
-"""What api processes at one database must agree on: the first says it, the others compare."""
+"""Settings that api processes at one database share: the first writes, the others compare."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
 async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> None:
     """Be one of the api processes as long as *connection* lives.
 
-    settings   by name; what begins with `sha256:` is a secret, and is not told
+    settings   by name; one that begins with `sha256:` is a secret, and is not shown
     Raises     UnusableStore if those that run have others
     """
     if await _asked(connection, TRY, SessionLock.SERVING):

@@ -38,7 +38,7 @@ SELECT timeframe, max(provider), sum(1 - is_waiting), sum(is_waiting)
  GROUP BY timeframe
 """
 
-# What waits for a mint that has a candle of its own by now.
+# Imports that wait for a mint that has a candle of its own by now.
 WAITING: Final = """
 SELECT mint.id, address, timeframe, state.state
   FROM import_candle JOIN mint ON mint.id = import_candle.mint

@@ -71,7 +71,7 @@ class SqlHistory:
         self._access = access
 
     async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
-        """Read the past of *mint*, a tracked one, anew; what was read before is dropped."""
+        """Read the past of *mint*, a tracked one, again; what was read before is dropped."""
 
         def work(db: Database) -> None:
             mint_id = number(db, mint)
@@ -228,7 +228,7 @@ class SqlHistory:
         return await self._read(work)
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
-        """Note that the tokens which traded in *gap* were read anew: it is open no more."""
+        """Note that the tokens which traded in *gap* were read again: it is no longer open."""
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
 
     async def close(self) -> None:

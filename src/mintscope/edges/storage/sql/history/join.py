@@ -67,7 +67,7 @@ SELECT mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume,
 """
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
-# What the log lacks because the mint was not followed then, and what was decided otherwise.
+# Swaps that the log lacks because the mint was not followed then, and those decided otherwise.
 READ_SWAPS: Final = """
 SELECT seq, mint, swaps, deciding, details FROM history_swap JOIN header USING (slot)
  WHERE mint = ? AND is_dead = 0
@@ -190,7 +190,7 @@ class SqlHistoryJoin:
     def _go_on(
         self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
-        """Price anew what the log holds after the past, and fold what is folded of it.
+        """Price again the log after the past, and fold its folded part.
 
         Return the time of the newest swap that was folded.
         """

@@ -1,1 +1,1 @@
-"""What the list of all tokens reads, in the SQL that every engine understands."""
+"""Reads of the list of all tokens, in the SQL that every engine understands."""

@@ -1,4 +1,4 @@
-"""What a list reads: bounded pages, each from one snapshot."""
+"""Reads of a list: bounded pages, each from one snapshot."""
 
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What was read and missed, by the hour: bounded, whatever is seen.
+"""Exchanges read and missed, by the hour: bounded for any input.
 
 The programs of an hour that moved least are summed up under one name when there are too many.
 """

@@ -23,7 +23,7 @@ def candles_a_day(
 ) -> Mapping[Timeframe, int] | None:
     """Return how many candles of each timeframe the day before *time* has added.
 
-    What there is of a shorter time is extrapolated; None below an hour.
+    A shorter time is extrapolated; None below an hour.
     """
     if time is None:
         return None

@@ -146,7 +146,7 @@ class SqlLogReader:
     """Implements MarketReader and CoverageReader; `close` it when done.
 
     access    of one thread
-    version   tells cheaply whether anything was committed; None: nothing is cheaper than the tip
+    version   shows cheaply whether anything was committed; None: nothing is cheaper than the tip
     """
 
     def __init__(

@@ -82,7 +82,7 @@ TOUCHED: Final = """
 SELECT address FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint.id
 """
 
-# Whatever follows the new tip counts, also in a slot that the dead fork had skipped:
+# Each swap after the new tip counts, also in a slot that the dead fork had skipped:
 # it is logged after the mint was tracked.
 COUNT_FROM_TIP: Final = """
 UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE is_dead = 0), -1)
@@ -98,7 +98,7 @@ ADD_UNREAD: Final = """
 INSERT INTO quarantine (slot, signature, program, reason) VALUES (?, ?, ?, ?) RETURNING id
 """
 
-# What a Tail holds: every living header since 60 s before the finalized one.
+# The content of a Tail: every living header since 60 s before the finalized one.
 TAIL_HEADERS: Final = """
 SELECT slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
   FROM header

@@ -1,4 +1,4 @@
-"""What mints are: short transactions beside a running ingest."""
+"""Facts of mints: short transactions beside a running ingest."""
 
 from collections.abc import Sequence
 from typing import Final

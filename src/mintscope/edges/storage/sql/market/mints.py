@@ -64,7 +64,7 @@ class MintIds:
             self._version = version
 
     def forget(self) -> None:
-        """Ask anew after the next refresh: this process has changed what is tracked."""
+        """Ask again after the next refresh: this process has changed what is tracked."""
         self._version = None
 
     def drop(self, mints: Sequence[Mint]) -> None:

@@ -1,4 +1,4 @@
-"""What was seen and not read over the last week: bounded, whatever is seen."""
+"""Calls seen and not read over the last week: bounded for any input."""
 
 from typing import Final
 

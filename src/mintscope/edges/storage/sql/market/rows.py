@@ -1,4 +1,4 @@
-"""What the blobs of the market hold, and how its rows become values."""
+"""The blobs of the market, and how its rows become values."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

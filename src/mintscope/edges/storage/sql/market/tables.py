@@ -1,4 +1,4 @@
-"""What is different in each engine of the market."""
+"""The parts that differ in each engine of the market."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -17,7 +17,7 @@ class Cut(NamedTuple):
 
 
 class MarketTables(Protocol):
-    """What reads and writes by the thousand, and what engines say of each other's writers."""
+    """Bulk reads and writes, and the engine's knowledge of other writers."""
 
     def version(self, db: Database) -> int:
         """Return a number that changes when another process has tracked or untracked a mint."""

@@ -1,4 +1,4 @@
-"""What speaks against one more payment: decided in the transaction that would begin it."""
+"""Reasons against one more payment: decided in the transaction that would begin it."""
 
 from typing import Final
 
@@ -27,8 +27,8 @@ SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
 
 QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
 
-# What the simulation of a payment cannot have seen leave the payer's account of its token; of a
-# payment whose token was not kept, any.
+# Amounts that the simulation of a payment cannot have seen leave the payer's account of its token;
+# of a payment whose token was not kept, any.
 RESERVED: Final = """
 SELECT (SELECT coalesce(sum(amount), 0) FROM payment
          WHERE state = 'pending' AND payer = ?1 AND coalesce(asset, ?3) = ?3)
@@ -62,7 +62,7 @@ CONDUCT_OF_PAYER: Final = _CONDUCT.format(
 )
 CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", reverted_today="0", **_LIMITS)
 
-# What all payers risk, and how much of that those do that have paid for too little of it.
+# The risk of all payers, and the part of those that have paid for too little of it.
 _SALES_OF: Final = """
 FROM payment AS sale
  WHERE sale.state = 'issued' AND sale.payer = at_risk.payer AND sale.resolved_at > ?2

@@ -14,8 +14,8 @@ INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPDATE */
 """
 
-# What an API key spent counts less in its month.
-# What was taken of a credit token that was rotated since goes to the token that has its credits.
+# The spend of an API key counts less in its month.
+# A spend of a credit token that was rotated since goes to the token that has its credits.
 REVERSE: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -34,7 +34,7 @@ RETURNING id
 """
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
-# What is taken next must still be there.
+# The next debit must still be covered.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
 # A credit token that was rotated has a successor: it is good for nothing any more.
 FIND: Final = """
@@ -95,7 +95,7 @@ SELECT a.id, a.hint, a.note, a.issued_at,
 PAGE: Final = ACCOUNTS.format(which="")
 ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
 
-# What the journal has beyond the mark is little, and read as it is.
+# The journal beyond the mark is short, and read as it is.
 DAYS: Final = f"""
 SELECT day, sum(credits) FROM (
     SELECT day, credits FROM credit_day WHERE account = ?1
@@ -133,7 +133,7 @@ SELECT account, sum(delta) FROM credit_entry
 """
 RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
 
-# What contradicts it: an entry continues the one before it, and the last one is the balance.
+# Contradictions: an entry continues the one before it, and the last one is the balance.
 # The journal is read after the entry :after.
 BALANCE_IS_SUM: Final = """
 WITH entry AS (
@@ -171,7 +171,7 @@ NOTHING: Final[Iterator[int]] = iter(())
 def one_by_one(
     accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
 ) -> list[Spent | Empty]:
-    """Tell the debits of an account apart: each was taken from what the one before had left.
+    """Separate the debits of an account: each was taken from what the one before had left.
 
     spent   the account, what was taken from it (less than 0), and its balance then
     """

@@ -19,7 +19,7 @@ from mintscope.edges.storage.sql.money.credit_statements import (
     reversal_values,
 )
 
-# What a Reversal is made of.
+# The columns of a Reversal.
 COLUMNS: Final = "minute.account, minute.credits, minute.api_key, minute.month, minute.id"
 REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 
@@ -64,7 +64,7 @@ class SentMinutes:
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
     """Give back what each says, in the transaction under way; return how many credits.
 
-    What was taken for a minute, or for an answer with a name, is given back by who removes its row.
+    Credits of a minute, or of an answer with a name, are given back by the remover of its row.
     Rows are locked in the order
     in which debits lock them: accounts by their numbers, then minutes.
     """

@@ -52,7 +52,7 @@ UPDATE credit_account SET wallet = ?3,
        root = (SELECT coalesce(root, id) FROM credit_account WHERE id = ?2)
  WHERE id = ?1
 """
-# A user cannot lose an account.  What was bought for one that was deleted meanwhile is the payer's.
+# A user cannot lose an account.  A purchase for one that was deleted meanwhile is the payer's.
 IS_OWNED: Final = """
 SELECT a.owner IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM "user" AS u JOIN credit_entry AS e ON e.at >= u.removed_at
@@ -147,7 +147,7 @@ class PurchasedCredits:
     ) -> int | RotationDenied:
         """Move all credits of *holder* to a new account, and their purchases with them.
 
-        What was moved to the same token before, by whichever process, is told again.
+        Credits moved to the same token before, by any process, are returned again.
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved

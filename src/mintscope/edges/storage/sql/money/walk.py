@@ -40,7 +40,7 @@ from mintscope.edges.storage.sql.money.closing import (
     last_close,
 )
 
-# What one part takes: some 25 ms in a file, whose other writers wait for the journal's.
+# The time of one part: some 25 ms in a file, whose other writers wait for the journal's.
 ROWS_A_PART: Final = 5_000
 KEYS_A_PART: Final = 500
 SETTLED_MS: Final = 2 * MINUTE_MS

@@ -1,4 +1,4 @@
-"""What the swaps of a row were on chain: a blob beside theirs, read for clients alone."""
+"""Details of the swaps of a row on chain: a blob beside theirs, read for clients alone."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -73,7 +73,7 @@ def _text(signature: bytes) -> str:
 
 
 def _packed(signature: Signature) -> bytes | str:
-    """Return the bytes of *signature*; one that is none of Solana stays as it is."""
+    """Return the bytes of *signature*; one that is not of Solana stays as it is."""
     try:
         with parsed_by_others():
             return bytes(SignatureBytes.from_string(signature))

@@ -44,7 +44,7 @@ SELECT bucket, buy_volume, sell_volume FROM candle
    AND count = 0
  ORDER BY bucket
 """
-# Since an event, as far as the log tells.
+# Since an event, as far as the log shows.
 TRACKED_ANEW: Final = """
 SELECT trimmed_seq > :seq
        OR EXISTS (SELECT 1 FROM event
@@ -157,7 +157,7 @@ def _stands(
 ) -> bool:
     """Say whether the rows of *known* stand yet, where *folded* is what the fold kept by now.
 
-    Whatever is folded changes it.  What else changes rows tells that the mint is tracked anew.
+    Every fold changes it.  Any other change of rows says that the mint is tracked again.
     """
     if folded != (known.state, known.in_sol):
         return False

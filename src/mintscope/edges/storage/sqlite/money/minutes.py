@@ -1,7 +1,7 @@
 """Minutes of streams in a file: those that this process has begun, and those left behind.
 
-A process that has begun minutes holds a lock until it ends, shared with others that have.  Who gets
-it alone knows that no process lives whose minutes are in the file, save its own.
+A process that has begun minutes holds a lock until it ends, shared with others that have.  A
+process that gets it alone knows that no process lives whose minutes are in the file, save its own.
 """
 
 import fcntl

@@ -11,7 +11,7 @@ import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, C
 export declare class Client extends AccountCalls {
     #private;
     constructor(url: string, options?: ClientOptions);
-    /** What may be spent, in credits, and what was. */
+    /** The budget in credits, and what was spent of it. */
     get budget(): CreditBudget;
     /** Send any call; return all that its answer says. */
     send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
@@ -35,13 +35,13 @@ export declare class Client extends AccountCalls {
     tokens(asked?: TokensQuery): PagedLines<TokensPage, TokenLine>;
     /** The pools that decide the price of a mint, the heaviest first: one credit. */
     pools(mint: string): Promise<TokenPools>;
-    /** Who trades a mint, those with the most first: one credit. `limit`: up to 100. */
+    /** Traders of a mint, those with the most first: one credit. `limit`: up to 100. */
     traders(mint: string, within?: {
         limit?: number;
     }): Promise<TokenTraders>;
     /** The tokens for which a condition is true: a credit for a page of up to 100. */
     screen(where?: string, asked?: ScreenQuery): PagedLines<ScreenPage, ScreenedToken>;
-    /** What the chain says of a mint: free. */
+    /** The facts of a mint on chain: free. */
     metadata(mint: string): Promise<TokenMetadata>;
     /**
      * The report of each mint as it changes: a credit a mint and started minute. A connection that is

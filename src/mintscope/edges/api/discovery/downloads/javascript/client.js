@@ -3,7 +3,7 @@ import { known } from "./known.js";
 import { PagedLines } from "./pages.js";
 import { stream } from "./stream.js";
 import { Transport } from "./transport.js";
-/** What a page holds at most; it costs the same however long it is. */
+/** The most lines of a page; it costs the same however long it is. */
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial"];
@@ -20,7 +20,7 @@ export class Client extends AccountCalls {
         super();
         this.#transport = new Transport(url, options);
     }
-    /** What may be spent, in credits, and what was. */
+    /** The budget in credits, and what was spent of it. */
     get budget() {
         return this.#transport.budget;
     }
@@ -86,7 +86,7 @@ export class Client extends AccountCalls {
         const path = `/v1/token/${segment(mint)}/pools`;
         return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
     }
-    /** Who trades a mint, those with the most first: one credit. `limit`: up to 100. */
+    /** Traders of a mint, those with the most first: one credit. `limit`: up to 100. */
     async traders(mint, within = {}) {
         const path = `/v1/token/${segment(mint)}/traders`;
         return await this.data({
@@ -112,7 +112,7 @@ export class Client extends AccountCalls {
         const query = { where: where || undefined, ...rest, fields: fields?.join(",") || undefined };
         return this.#paged(call, query, (page) => page.tokens);
     }
-    /** What the chain says of a mint: free. */
+    /** The facts of a mint on chain: free. */
     async metadata(mint) {
         const path = `/v1/token/${segment(mint)}/metadata`;
         return await this.data({ name: "metadata", method: "GET", path, creditsMax: 0 });

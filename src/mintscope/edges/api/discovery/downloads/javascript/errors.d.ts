@@ -3,7 +3,7 @@
 export declare class ClientError extends Error {
     name: string;
 }
-/** What a refusal says. */
+/** The details of a refusal. */
 export interface Refusal {
     readonly status: number;
     readonly code: string;

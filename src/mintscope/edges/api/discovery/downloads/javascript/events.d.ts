@@ -6,7 +6,7 @@ export interface ServerEvent {
 /** Takes text as it comes, gives the events that are whole (WHATWG HTML, section 9.2). */
 export declare class EventReader {
     #private;
-    /** What to send as Last-Event-ID when the connection was lost. */
+    /** The Last-Event-ID to send when the connection was lost. */
     lastId: string | null;
     /** How long to wait before, where the service has said. */
     retryMs: number;

@@ -2,7 +2,7 @@ import { UnreadableError } from "./errors.js";
 const EVENT_CHARACTERS_MAX = 256 * 1024;
 /** Takes text as it comes, gives the events that are whole (WHATWG HTML, section 9.2). */
 export class EventReader {
-    /** What to send as Last-Event-ID when the connection was lost. */
+    /** The Last-Event-ID to send when the connection was lost. */
     lastId = null;
     /** How long to wait before, where the service has said. */
     retryMs = 0;

@@ -172,7 +172,7 @@ function parse(event) {
     }
     throw new UnreadableError(`expected an event ${event.name} with an object`);
 }
-/** Return `before` with the fields of `told` in its place. */
+/** Return `before` with the fields of the update in its place. */
 function merged(before, told) {
     const whole = { ...before };
     for (const [name, value] of Object.entries(told)) {

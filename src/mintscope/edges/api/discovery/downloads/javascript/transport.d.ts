@@ -32,7 +32,7 @@ export declare class Transport {
         signal?: AbortSignal;
     }): Promise<Response>;
 }
-/** What the sendings of one call have in common: a key, a payment, patience. */
+/** Common state of the sendings of one call: a key, a payment, patience. */
 export declare class Attempt {
     #private;
     readonly key: string;

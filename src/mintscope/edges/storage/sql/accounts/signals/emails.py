@@ -43,7 +43,7 @@ class SqlAlertEmailRows:
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Note the e-mail that tells of *firings*, or why none does."""
+        """Note the e-mail of *firings*, or why there is none."""
         told = [(str(state), email_id, note, number) for number in firings]
         self._db.executemany(MARK, told)
 

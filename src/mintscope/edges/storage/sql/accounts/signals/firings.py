@@ -76,7 +76,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def insert(
         self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
     ) -> FiringId:
-        """Add a firing; *due_at*, *email*: None where it is not told by webhook, by e-mail."""
+        """Add a firing; *due_at*, *email*: None where it is not sent by webhook, by e-mail."""
         columns = asdict(firing)
         how = {"due_at": self._due(due_at), "email": email}
         return self._add({"signal": columns.pop("signal_id"), **columns, **how})

@@ -122,7 +122,7 @@ class SqlQueueRows:
         return UnixMs(now - ahead_ms(self._db))
 
     def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
-        """Return how these firings were told."""
+        """Return the deliveries of these firings."""
         statement = f"""
             SELECT firing, CASE WHEN {WAITS} THEN webhook_signal.due_at END,
                    attempts, delivered_at, given_up_at, reason
@@ -193,7 +193,7 @@ class SqlQueueRows:
         return found
 
     def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Note how these firings were told."""
+        """Note the deliveries of these firings."""
         self._db.executemany(
             NOTE,
             [
