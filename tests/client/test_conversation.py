@@ -1,6 +1,7 @@
 """Requests, waits and spends of a call, without a connection."""
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,6 +108,28 @@ def test_an_answer_says_whether_its_data_and_its_token_move(
 
     assert told is not None
     assert (told.is_degraded, told.is_idle) == expected
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ({"extensions": {"offer-receipt": {"info": {"receipt": {"signature": "a.b.c"}}}}}, "a.b.c"),
+        ({"success": True}, None),
+        ({"extensions": {"offer-receipt": {"info": {"receipt": {"signature": 7}}}}}, None),
+        (["no object"], None),
+    ],
+)
+def test_an_answer_that_was_paid_for_has_its_receipt(
+    response: object, expected: str | None
+) -> None:
+    reply, other = answered(), answered()
+    reply.headers["PAYMENT-RESPONSE"] = b64encode(json.dumps(response).encode()).decode()
+    other.headers["PAYMENT-RESPONSE"] = "no base64!"
+    told, nothing = (Told(session(), [each]).answer for each in (reply, other))
+
+    assert told is not None
+    assert nothing is not None
+    assert (told.receipt, nothing.receipt) == (expected, None)
 
 
 def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> None:

@@ -34,6 +34,8 @@ export interface Answer<Data> {
   /** "live"; "idle": the data is live, and the token does not trade; "degraded": the data is old. */
   readonly dataStatus: string | null;
   readonly requestId: string | null;
+  /** The signed receipt of its payment, a JWS; null if it was not paid for by itself. */
+  readonly receipt: string | null;
   /** Of HTTP. */
   readonly status: number;
   readonly headers: Headers;

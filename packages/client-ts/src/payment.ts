@@ -76,6 +76,16 @@ export class Payer {
   }
 }
 
+/** Return the signed receipt in PAYMENT-RESPONSE, a JWS; null if there is none. */
+export function receiptOf(header: string | null): string | null {
+  try {
+    const signature = JSON.parse(atob(header ?? "")).extensions["offer-receipt"].info.receipt.signature;
+    return typeof signature === "string" ? signature : null;
+  } catch {
+    return null;
+  }
+}
+
 function parse(header: string): Demand {
   try {
     const bytes = Uint8Array.from(atob(header), (sign) => sign.charCodeAt(0));

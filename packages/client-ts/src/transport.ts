@@ -13,7 +13,7 @@ import {
   refused,
 } from "./errors.ts";
 import { Pacing, backoffMs, retryAfterMs } from "./pacing.ts";
-import type { Payer } from "./payment.ts";
+import { type Payer, receiptOf } from "./payment.ts";
 
 const TIMEOUT_MS = 30_000;
 const PAID_TIMEOUT_MS = 90_000; // a seller may hold a payment's answer for a minute
@@ -120,6 +120,7 @@ export class Transport {
         dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
         dataStatus: response.headers.get("X-Data-Status"),
         requestId: response.headers.get("X-Request-Id"),
+        receipt: receiptOf(response.headers.get("PAYMENT-RESPONSE")),
         status: response.status,
         headers: response.headers,
       };

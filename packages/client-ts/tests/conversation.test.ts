@@ -9,6 +9,7 @@ import {
   NotNowError,
   OverBudgetError,
   Payer,
+  parseKeypair,
   PendingError,
   RefusedError,
   TooManyRequestsError,
@@ -265,4 +266,33 @@ test("a service that is down is told", async () => {
   const { fetch } = scripted(refused(502, "UNKNOWN"));
 
   await assert.rejects(new Client("https://a", { fetch, patienceMs: 0 }).bundles(), NotNowError);
+});
+
+test("a keypair is read as solana-keygen and wallets write it", () => {
+  const bytes = [0, 0, ...new Array(62).keys()].map((each) => each % 256);
+  // Of the same bytes, by the base58 of the Solana SDK.
+  const base58 = "111niuWGYe9V2JM5dkcoeNbG32X2SXnKw1xYpfzEBb462N2RqWdnPAXhhVeeS7RFeR3KsxwJRwkQ5bERbHp4L";
+
+  assert.deepEqual([...parseKeypair(` ${JSON.stringify(bytes)}\n`)], bytes);
+  assert.deepEqual([...parseKeypair(`${base58}\n`)], bytes);
+  const wrong = ["", "[]", "[1, 2", "{}", "[null]", base58.slice(1), `${base58}zz`, "0OIl", "z".repeat(1_000),
+    JSON.stringify([...bytes.slice(1), 256]), JSON.stringify([...bytes.slice(1), 0.5])];
+  for (const text of wrong) {
+    assert.throws(() => parseKeypair(text), /^Error: expected a Solana keypair: a JSON list of 64 numbers, or base58$/);
+  }
+});
+
+test("an answer that was paid for has its receipt", async () => {
+  const told = (response: unknown) => ({ "PAYMENT-RESPONSE": btoa(JSON.stringify(response)) });
+  const signed = { extensions: { "offer-receipt": { info: { receipt: { format: "jws", signature: "a.b.c" } } } } };
+  const headers: Record<string, string>[] = [told(signed), told({ success: true }), { "PAYMENT-RESPONSE": "?" }, {}];
+  const receipts: (string | null)[] = [];
+  for (const each of headers) {
+    const { fetch } = scripted(answered({ balance: 7 }, each));
+    const client = new Client("https://api.example", { credential: TOKEN, fetch });
+    const call = { name: "balance", method: "GET", path: "/v1/credits/balance", creditsMax: 0 } as const;
+    receipts.push((await client.send(call)).receipt);
+  }
+
+  assert.deepEqual(receipts, ["a.b.c", null, null, null]);
 });

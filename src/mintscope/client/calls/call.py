@@ -54,6 +54,7 @@ class Answered(Generic[Data]):
     is_degraded     the data is older than the service calls live
     is_idle         the data is live, and the token does not trade
     request_id      to quote to the operator
+    receipt         the signed receipt of its payment, a JWS; None if it was not paid for by itself
     status          of HTTP
     headers         all of them, by their names in lower case
     """
@@ -65,5 +66,6 @@ class Answered(Generic[Data]):
     is_degraded: bool = False
     is_idle: bool = False
     request_id: str | None = None
+    receipt: str | None = None
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -7,11 +7,12 @@ from typing import Any, Final, Generic, TypeVar
 import httpx
 import msgspec
 
-from mintscope.base.foreign import Undecodable, decode_json
+from mintscope.base.foreign import Undecodable, decode_base64, decode_json
 from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.pacing import retry_after_s
 from mintscope.client.errors import UNKNOWN, RefusedError, UnreadableError, refusal_kind
 
+PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"  # of x402, which need not be installed
 SAID_MAX: Final = 500  # characters of a service's words that are shown
 
 Data = TypeVar("Data")
@@ -30,6 +31,26 @@ class _RefusalBody(msgspec.Struct, frozen=True):
     error: _Reason
 
 
+class _Receipt(msgspec.Struct, frozen=True):
+    signature: str
+
+
+class _ReceiptInfo(msgspec.Struct, frozen=True):
+    receipt: _Receipt
+
+
+class _OfferReceipt(msgspec.Struct, frozen=True):
+    info: _ReceiptInfo
+
+
+class _Extensions(msgspec.Struct, frozen=True, rename={"offer_receipt": "offer-receipt"}):
+    offer_receipt: _OfferReceipt
+
+
+class _Settlement(msgspec.Struct, frozen=True):
+    extensions: _Extensions
+
+
 class _Message(msgspec.Struct, frozen=True):
     message: str
 
@@ -38,6 +59,7 @@ class _MessagesBody(msgspec.Struct, frozen=True):
     messages: list[_Message]
 
 
+_SETTLEMENT: Final = msgspec.json.Decoder(_Settlement)
 _MESSAGES: Final = msgspec.json.Decoder(_MessagesBody)
 _REFUSAL: Final = msgspec.json.Decoder(_RefusalBody)
 
@@ -81,6 +103,7 @@ def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -
         is_degraded=headers.get("X-Data-Status") == "degraded",
         is_idle=headers.get("X-Data-Status") == "idle",
         request_id=_said(headers.get("X-Request-Id")),
+        receipt=_receipt(headers.get(PAYMENT_RESPONSE)),
         status=response.status_code,
         headers={name.lower(): value for name, value in headers.items()},
     )
@@ -121,6 +144,15 @@ def _integer(text: str | None) -> int | None:
     if text is None or not (text.isascii() and text.isdigit() and len(text) < 20):  # noqa: PLR2004
         return None
     return int(text)
+
+
+def _receipt(header: str | None) -> str | None:
+    """Return the signed receipt in PAYMENT-RESPONSE; None if there is none."""
+    try:
+        settled = decode_json(decode_base64(header or ""), _SETTLEMENT)
+    except Undecodable:
+        return None
+    return settled.extensions.offer_receipt.info.receipt.signature
 
 
 def _said(text: str | None) -> str | None:

@@ -39,3 +39,5 @@ export declare class Payer {
     /** Return PAYMENT-SIGNATURE for the demand of PAYMENT-REQUIRED. Throws WillNotPayError, OverBudgetError. */
     pay(header: string): Promise<string>;
 }
+/** Return the signed receipt in PAYMENT-RESPONSE, a JWS; null if there is none. */
+export declare function receiptOf(header: string | null): string | null;

@@ -2,7 +2,7 @@
 import { CreditBudget } from "./budget.ts";
 import type { Answer, Call } from "./call.ts";
 import { ClientError } from "./errors.ts";
-import type { Payer } from "./payment.ts";
+import { type Payer } from "./payment.ts";
 export interface ClientOptions {
     /** A credit token or an API key: pays for what is read. */
     credential?: string;

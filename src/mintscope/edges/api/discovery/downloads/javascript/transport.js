@@ -2,6 +2,7 @@
 import { CreditBudget } from "./budget.js";
 import { ClientError, NotNowError, PendingError, RefusedError, TooManyRequestsError, UnreachableError, UnreadableError, refused, } from "./errors.js";
 import { Pacing, backoffMs, retryAfterMs } from "./pacing.js";
+import { receiptOf } from "./payment.js";
 const TIMEOUT_MS = 30_000;
 const PAID_TIMEOUT_MS = 90_000; // a seller may hold a payment's answer for a minute
 const PATIENCE_MS = 30_000;
@@ -84,6 +85,7 @@ export class Transport {
                 dataAgeMs: integer(response.headers.get("X-Data-Age-Ms")),
                 dataStatus: response.headers.get("X-Data-Status"),
                 requestId: response.headers.get("X-Request-Id"),
+                receipt: receiptOf(response.headers.get("PAYMENT-RESPONSE")),
                 status: response.status,
                 headers: response.headers,
             };
