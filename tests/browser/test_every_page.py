@@ -170,6 +170,7 @@ SENT_AS_THEY_STAND: Final = {
 }
 # Looked at when they are asked for, or by `test_passkeys_in_browser`; or for programs.
 ELSEWHERE: Final = {
+    "/pause-alert/{link}",
     "/prove",
     "/settings",
     "/docs/words.json",

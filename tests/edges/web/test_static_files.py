@@ -129,7 +129,7 @@ def test_a_page_that_htmx_makes_quicker_takes_it() -> None:
 
 def test_every_form_that_changes_something_carries_the_text_of_the_session() -> None:
     open_forms = {"/sign-up", "/sign-in", "/forgot", "/sign-in/code", "/sign-in/passkey"}
-    links = {"reset.html", "confirm.html", "undo_email.html"}
+    links = {"reset.html", "confirm.html", "undo_email.html", "pause.html"}
     for template in TEMPLATES:
         for tag, inside in re.findall(
             r"(<form[^>]*>)(.*?)</form>", template.read_text(), re.DOTALL

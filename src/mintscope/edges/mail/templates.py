@@ -18,7 +18,7 @@ NO_FACTS: Final = dict.fromkeys(
     (
         *("scopes", "hint", "username", "what", "because", "undo", "wallet"),
         *("signal", "kind", "mint", "field", "value", "direction", "reference", "slot"),
-        *("title", "lines", "message", "name_of", "symbol", "limit", "resumes", "pause"),
+        *("alert", "title", "lines", "message", "name_of", "symbol", "limit", "resumes", "pause"),
     ),
     "",
 )
@@ -61,9 +61,11 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
         facts["link"], facts["code"] = f"{origin}/{path}/{last}", secrets.code_of(draft.proof.nonce)
         facts["until"] = f"{utc(until):%d %B %Y, %H:%M} UTC"
         facts["undo"] = f"\n{TAKE_BACK.format_map(facts)}"
+    signal = draft.facts.get("signal")
+    facts["alert"] = f"{origin}/alerts" if signal is None else f"{origin}/alerts/{signal}"
     pause = None
-    if draft.kind in PAUSABLE and "signal" in draft.facts:
-        number = int(draft.facts["signal"])
+    if draft.kind in PAUSABLE and signal is not None:
+        number = int(signal)
         pause = facts["pause"] = f"{origin}/{PAUSE}/{number}.{secrets.pause_proof(number)}"
     subject, text = TEMPLATES[draft.kind]
     if draft.kind is EmailKind.SIGNAL_FIRED and not facts["title"]:
@@ -264,7 +266,7 @@ SIGNAL_FIRED: Final = """\
 {lines}
 {message}
 Token: {origin}/token/{mint}
-Alert: {origin}/alerts/{signal}
+Alert: {alert}
 
 Pause this alert: {pause}
 
@@ -279,7 +281,7 @@ E-mails of {what} are paused until {resumes}:
 
 The alert keeps watching, and webhooks are still sent. Everything that
 fires is listed with its time at
-{origin}/alerts/{signal}
+{alert}
 
 There is nothing you need to do. To get fewer e-mails, let the alert fire
 once or once an hour, or give it a re-arm distance.
@@ -295,7 +297,7 @@ Value:  {field} = {value}
         went {direction}, measured from {reference}
 Slot:   {slot}
 
-Alert: {origin}/alerts/{signal}
+Alert: {alert}
 
 You get this e-mail because the alert notifies you by e-mail. If not,
 revoke the API key that made it at
@@ -307,7 +309,7 @@ The webhook of your alert {signal} at {name} was disabled: it has accepted
 nothing for too long, or has answered that it is gone.
 
 The alert keeps watching. Its firings are listed at
-{origin}/alerts/{signal}
+{alert}
 To send webhooks again, press Resume there, or give the alert another
 address.
 
