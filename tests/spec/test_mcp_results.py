@@ -50,12 +50,12 @@ def schemas_in(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from schemas_in(schema["items"])
 
 
-async def test_tools_are_listed_in_less_than_20_kb(app: ASGIApp) -> None:
+async def test_tools_are_listed_in_less_than_15_kb(app: ASGIApp) -> None:
     async with mcp_client(app) as client:
         listed = await client.list_tools()
 
     assert len(listed.tools) == len(TOOLS)
-    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < 20_000
+    assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < 15_000
     assert listed.ttl_ms == 3_600_000
 
 

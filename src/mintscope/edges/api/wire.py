@@ -178,15 +178,14 @@ class Bundles(Wire):
 WhichCandles: TypeAlias = Annotated[
     Literal["all", "closed"],
     msgspec.Meta(
-        description="Whether indicators include the candle that is still open. With closed they do"
-        " not, so that a value never changes later.",
+        description="closed: indicators without the open candle, which never change later.",
     ),
 ]
 IsPartial: TypeAlias = Annotated[
     bool,
     msgspec.Meta(
-        description="Whether to return a report from the first priced swap on, with null for each"
-        " indicator that needs more candles, instead of INSUFFICIENT_DATA.",
+        description="true: a report from the first priced swap on, with null for indicators that"
+        " need more candles.",
     ),
 ]
 

@@ -140,10 +140,8 @@ def _listed(tool: Tool, operation: Mapping[str, Any]) -> ListedTool:
         input_schema=input_schema(tool, operation),
         output_schema=output_schema(tool),
         annotations=ToolAnnotations(
-            title=tool.title,
             read_only_hint=is_read,
-            destructive_hint=False,
-            idempotent_hint=is_read,
+            destructive_hint=None if is_read else False,  # says nothing of what only reads
             open_world_hint=not is_read,
         ),
     )

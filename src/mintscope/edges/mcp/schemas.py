@@ -9,36 +9,25 @@ from typing import Any, Final
 
 from mintscope.edges.mcp.tools import Tool, ToolCost
 
-KEPT: Final = frozenset(
-    {"type", "description", "enum", "items", "default", "minimum", "maximum", "minLength"}
-    | {"maxLength", "minItems", "maxItems"}
-)
+KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
 INT32_MAX: Final = 2**31 - 1
 MAX_CREDITS: Final[Mapping[str, Any]] = {
     "type": "integer",
     "minimum": 0,
-    "description": "Refuse the call, free, if it would take more credits.",
+    "description": "Refuse above it, free.",
 }
 MAX_USD: Final[Mapping[str, Any]] = {
     "type": "number",
     "minimum": 0,
-    "description": "Refuse the call, free, if it would be paid with more USD.",
+    "description": "Refuse above it, free.",
 }
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
-    "description": "Secret name of a payment: 16 to 128 of A-Z a-z 0-9 - _. Reuse it on retry.",
+    "description": "Secret, 16 to 128 of A-Z a-z 0-9 - _; reuse it on retry.",
 }
 # Clients of the official TypeScript package before version 2 check errors against the schema, too:
-# so nothing is required, and `error`, an object or the text of a payment demand, is of any type.
-OUTPUT: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "data": {"type": "object", "description": "The data of a success."},
-        "meta": {"type": "object", "description": "Cost and age of the data of a success."},
-        "error": {"description": "Why the call failed: code and message."},
-        "charged": {"description": "false: an error took nothing. null: a payment is pending."},
-    },
-}
+# so it takes a success (`data`, `meta`) and an error (`error`, `charged`) alike.
+OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
 
 def input_schema(tool: Tool, operation: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-FREE_ERRORS: Final = "An error costs nothing."
-ONE_CREDIT: Final = "Costs 1 credit (at most 0.0025 USD), or an x402 payment of its own."
-ROWS: Final = "Rows are arrays in the order of columns, numbers of 9 significant digits."
-OLDER: Final = "Newest page first; data.nextCursor as cursor gives the page before it."
+FREE_ERRORS: Final = "Errors are free."
+ONE_CREDIT: Final = "Costs 1 credit (at most 0.0025 USD) or an x402 payment."
+ROWS: Final = "Rows are arrays in the order of columns."
+OLDER: Final = "data.nextCursor as cursor gives older ones."
 
 
 class ToolCost(Enum):
@@ -89,11 +89,10 @@ TOOLS: Final = (
         "GET",
         "/v1/tokens",
         ToolCost.NOTHING,
-        "Find tracked Solana tokens and their mints, for the other tools. query is part of a name"
-        " or symbol, or the beginning of a mint. Prices are USD and SOL of one whole token; change"
-        " is a fraction (0.05: five percent up; d1 is since changeSince, Unix seconds, if not"
-        " null). Tokens choose their names: compare mints; lookAlikeOf names a larger token of the"
-        f" same name. {ROWS} data.nextCursor as cursor gives the next page. Free. {FREE_ERRORS}",
+        "Find tracked Solana tokens and their mints, for the other tools. Prices are USD and SOL of"
+        " one whole token; change is a fraction (0.05: five percent up). Tokens choose their names:"
+        f" compare mints; lookAlikeOf names a larger token of the same name. {ROWS} data.nextCursor"
+        f" as cursor gives the next page. Free. {FREE_ERRORS}",
         page=LISTED,
     ),
     Tool(
@@ -105,10 +104,8 @@ TOOLS: Final = (
         "All tracked Solana tokens for which a condition is true, in one call. Examples of where:"
         " 'liquidity > 100000 and crosses_below(rsi_h1, 30)'; 'price > ema200_h1 and ema9_h1 >"
         " ema21_h1 and change_h1 > 0.05'; 'age_s < 3600 and volume_h1 > 50000 and not confidence ="
-        " low'. data.matches counts all pages; data.slot is final, some seconds behind the newest."
-        f" Tokens choose their names: compare mints. {ROWS} data.nextCursor as cursor gives the"
-        " next page."
-        f" {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        f" low'. data.matches counts all pages. {ROWS} data.nextCursor as cursor gives the next"
+        f" page. {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
         page=Page("tokens"),
     ),
     Tool(
@@ -120,13 +117,12 @@ TOOLS: Final = (
         "One Solana token now: price (USD and SOL of one whole token), RSI (0 to 100), EMA, MACD"
         " and Fibonacci levels in USD on m1, m5, m15 and h1 candles, buyers' share of volume (0 to"
         " 1) from m1 to d1. null: too few candles yet. price.confidence low: costs little to move."
-        " meta.dataAgeMs is the age; data older than 300 s is refused."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
     Tool(
         "try_token",
-        "Price and indicators of a token, for free",
+        "Free report of a token",
         "GET",
         "/v1/trial/{tokenAddress}",
         ToolCost.NOTHING,
@@ -167,7 +163,7 @@ TOOLS: Final = (
         ToolCost.CREDIT,
         "Newest trades of one Solana token, newest first: t (Unix seconds), side, amounts (raw in"
         " the smallest unit, decimal in whole tokens), price in USD and SOL of one whole token,"
-        f" exchange, signature. {ROWS} data.nextCursor as cursor gives older ones. {ONE_CREDIT} An"
+        f" program, signature. {ROWS} data.nextCursor as cursor gives older ones. {ONE_CREDIT} An"
         f" empty page is free. {FREE_ERRORS}",
         MINT,
         SWAPS,
@@ -212,10 +208,10 @@ TOOLS: Final = (
         "/v1/credits/purchase",
         ToolCost.BUNDLE,
         "Buy prepaid credits by an x402 payment on Solana: 10 for 0.025 USD, 50 for 0.1125, 100 for"
-        " 0.2, 500 for 0.75. Call it without a payment to get the terms (an error with x402Version"
-        " 2 and accepts; costs nothing), then again with the signed payment in"
-        " _meta['x402/payment']. Choose an idempotency_key, hard to guess, and REUSE THE SAME KEY"
-        " and payment on retry: a payment that was taken is answered again, not taken again. The"
+        " 0.2, 500 for 0.75. Without a payment it returns the terms (an error with x402Version"
+        " 2 and accepts, free); call it again with the signed payment in _meta['x402/payment']. On"
+        " retry REUSE THE SAME KEY (idempotency_key) and payment: it is answered again, not taken"
+        " again. The"
         " result holds the credit token, a secret; with a credential in the Authorization header"
         f" (API key: scope trade:write) the credits are added to it. {FREE_ERRORS}",
     ),

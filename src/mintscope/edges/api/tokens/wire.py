@@ -27,10 +27,8 @@ class ListQuery(Wire):
     sort: Annotated[
         Sort,
         msgspec.Meta(
-            description="By the volume or the change of a day, the change of five minutes or of an"
-            " hour, how long it is tracked, the price in USD, the market cap, RSI of h1, or the"
-            " bought share of what was traded within an hour. Tokens that have no such value come"
-            " last."
+            description="Volume and change are of a day, age since it is tracked. Tokens without"
+            " a value come last."
         ),
     ] = Sort.VOLUME
     order: Annotated[

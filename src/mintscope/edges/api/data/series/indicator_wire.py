@@ -24,9 +24,8 @@ PARAMETERS: Final = r"\([0-9]{1,12}(\.[0-9]{1,6})?(,[0-9]{1,12}(\.[0-9]{1,6})?){
 Name = Annotated[
     str,
     Meta(
-        description="A name of a field of a point, or an indicator with parameters such as"
-        " `sma(50)` or `macd(5,35,5)`; a parameter that is left out has its usual value: "
-        + ", ".join(f"`{each.usual}`" for each in INDICATORS.values())
+        description="A field of a point, or an indicator with parameters; usual ones: "
+        + ", ".join(each.usual for each in INDICATORS.values())
         + ".",
         examples=["sma(50)"],
         # Not `pattern`, which clients would read instead of the problem.
@@ -61,8 +60,8 @@ class IndicatorsQuery(Wire, rename={"from_": "from"}):
     fill: Annotated[
         Literal["none", "previous"],
         Meta(
-            description="Whether indicators skip spans without a trade, as the report does, or see"
-            " a candle of the close before in each."
+            description="previous: a span without a trade counts as a candle of the close before;"
+            " none: it is skipped, as in the report."
         ),
     ] = "none"
 

@@ -76,9 +76,8 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
     fill: Annotated[
         Literal["none", "previous"],
         Meta(
-            description="Whether spans in which no swap set a price are left out, or have a candle"
-            " of the close before. Such a candle has the volume of its span, so that the volumes of"
-            " every width have the same sum."
+            description="previous: a span without a price has a candle of the close before, with"
+            " the volume of the span."
         ),
     ] = "none"
 
