@@ -118,8 +118,9 @@ def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[D
                 folder=folder, url=url, rpc_url=rpc_url, serve=serve, node=node
             )
             _wait(serve, f"{url}/readyz")
-            token = service.mintscope("credits issue --credits 1").strip()
+            token = service.mintscope("credits issue --credits 2").strip()
             _wait(serve, f"{url}/v1/token/{WSOL}", {"Authorization": f"Bearer {token}"})
+            _wait(serve, f"{url}/v1/screen", {"Authorization": f"Bearer {token}"})
             yield service
             serve.send_signal(signal.SIGTERM)
             assert serve.wait(END_S) == 0
