@@ -12,7 +12,8 @@ from prove.supply.locked import ROOT
 
 FOLDER: Final = ROOT / "deploy"
 OURS: Final = "mintscope:"  # built here
-_NAMED: Final = re.compile(r"^(?:FROM|\s+image:)\s+([^\s#]+)", re.MULTILINE)
+# An image that the Containerfile begins with is the default of an argument before it.
+_NAMED: Final = re.compile(r"^(?:FROM\s+|ARG \w+=|\s+image:\s+)([^\s#$]+)", re.MULTILINE)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 

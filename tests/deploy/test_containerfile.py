@@ -157,7 +157,8 @@ def test_extras_that_replicas_need_are_installed() -> None:
 
 
 def test_its_python_is_one_that_mintscope_takes() -> None:
-    (image,) = {rest.partition(" AS ")[0].partition("@")[0] for rest in all_of("FROM")}
+    assert {rest.partition(" AS ")[0] for rest in all_of("FROM")} == {"${PYTHON}"}
+    (image,) = (rest[7:].partition("@")[0] for rest in all_of("ARG") if rest.startswith("PYTHON="))
     (minor,) = re.fullmatch(r"docker\.io/library/python:3\.(\d+)-slim", image).groups()  # type: ignore[union-attr]
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
     low, high = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", wanted).groups()  # type: ignore[union-attr]

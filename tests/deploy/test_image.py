@@ -17,7 +17,9 @@ import pytest
 from mintscope import __version__
 from support.deployment import DEPLOY, ROOT
 
-BASE: Final = re.findall(r"^FROM (\S+)", (DEPLOY / "Containerfile").read_text(), re.MULTILINE)[-1]
+# By its tag: what stands in a local storage need not be the image of the digest.
+FILE: Final = (DEPLOY / "Containerfile").read_text()
+BASE: Final = re.findall(r"^ARG PYTHON=([^@\s]+)", FILE, re.MULTILINE)[0]
 BUILDAH: Final = shutil.which("buildah")
 COMMIT: Final = "c0ffee" * 6 + "c0ff"
 SERVES: Final = """
@@ -72,6 +74,7 @@ def container(tmp_path: Path) -> Iterator[str]:
     buildah(
         *("bud", "--isolation", "chroot", "--pull=never", "--network", "host", "--tag", tag),
         *("--file", "deploy/Containerfile", "--build-arg", f"COMMIT={COMMIT}"),
+        *("--build-arg", f"PYTHON={BASE}"),
         *("--ignorefile", "deploy/Containerfile.dockerignore", "."),
         cwd=context,
     )
