@@ -105,7 +105,7 @@ async def test_a_list_is_told_the_cells_that_change(tmp_path: Path) -> None:
 
         assert told[0] == told[1]
         assert told[0]["slot"] == str(slot)
-        assert f'final slot <span class="number">{slot:,}' in told[0]["footing"]
+        assert f'(slot <span class="number">{slot:,}</span>, finalized)' in told[0]["footing"]
         assert put(before, told[0]) == after != before
         assert sum(map(len, told[0]["rows"].values())) < sum(map(len, after.values()))
         assert len((await narrow.next()).data["rows"]) == 1
