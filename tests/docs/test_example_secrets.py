@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs", "deploy")
 NAMES: Final = r"(?:pepper|password|passwd|secret|x_tokens?|api[-_]?key|fee_payer_key|rpc_headers)"
 PATTERNS: Final = (
-    re.compile(r"\b[0-9a-f]{64,}\b"),
+    re.compile(r"(?<!@sha256:)\b[0-9a-f]{64,}\b"),  # an image's digest is in no secret's place
     re.compile(r"\w://[^\s:/@`]*:([^\s@/`{}$]+)@"),
     re.compile(rf"(?im)^[#\s]*(?:export\s+)?\w*{NAMES}\s*[=:]\s*(\S.*)$"),
     re.compile(r"https?://[^\s/`\"]+/(?:\S*?[/=])?([a-z]*[-_]?key)\b"),
