@@ -88,7 +88,8 @@ def conditions(listed: ListedTokens) -> list[Asked]:
     marks = {name: _quantiles(listed, name) for name in NUMBERS}
     found = []
     for _ in range(CONDITIONS):
-        texts, expressions = [], []
+        texts = []
+        expressions = []
         for _ in range(random.randint(1, 5)):
             name, mark = random.choice(NUMBERS), random.choice("<>")
             other: Any = random.choice(NUMBERS)
@@ -152,7 +153,8 @@ async def measure() -> list[Figure]:
     watching = asyncio.ensure_future(watch.run())
     await asyncio.sleep(0.1)
     watch.longest_ms()
-    ours_ms, found = [], 0
+    ours_ms = []
+    found = 0
     for each in asked:
         work = partial(_timed, partial(_page, listed, each))
         taken_ms, count = await asyncio.to_thread(work)

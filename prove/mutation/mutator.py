@@ -106,7 +106,7 @@ def _is_prose(child: ast.AST, parent: ast.AST) -> bool:
 
 
 def _is_raised(node: ast.AST) -> bool:
-    """Say whether *node* makes an error, by its name: its text is for people."""
+    """Return whether *node* makes an error, by its name; the text of an error is for people."""
     return isinstance(node, ast.Call) and _text(node.func).rpartition(".")[2][:1].isupper()
 
 

@@ -91,7 +91,8 @@ def build(source: Source, place: Place, scratch: Path) -> dict[str, bytes]:
     Raises subprocess.CalledProcessError if a build fails, ValueError if the changelog lacks the
     version.
     """
-    tree, made = scratch / place.folder, scratch / f"{place.folder}-made"
+    tree = scratch / place.folder
+    made = scratch / f"{place.folder}-made"
     export(source, tree)
     for project, kinds in PROJECTS.items():
         targets = [word for kind in kinds for word in ("-t", kind)]
@@ -134,7 +135,7 @@ def export(source: Source, tree: Path) -> None:
 
 
 def context(source: Source, tree: Path) -> bytes:
-    """Return what a builder of images needs as a .tar.gz: `docker build -f deploy/Containerfile`.
+    """Return the context of an image as a .tar.gz, for `docker build -f deploy/Containerfile`.
 
     It holds the files of the commit that deploy/Containerfile.dockerignore lets through.
     """

@@ -39,7 +39,8 @@ async def test_the_oldest_that_is_due_comes_first(market: Market) -> None:
 
 
 async def test_attempts_are_counted_and_the_last_one_gives_up(market: Market) -> None:
-    mends, again = market.gap_mends, UnixMs(FIRST_AT + 9)
+    mends = market.gap_mends
+    again = UnixMs(FIRST_AT + 9)
     assert await market.reader.gaps(10) == [NEW, OLD]
     await mends.due(NOW, FIRST_AT)
     await mends.failed(NEW, again, "no block at slot 12")

@@ -160,7 +160,7 @@ class AsyncClient(AsyncAccountMethods):
         return (await self.send(verbs.pools(mint))).data
 
     async def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
-        """Return who trades *mint*, those with the most first: one credit."""
+        """Return the traders of *mint*, those with the most volume first: one credit."""
         return (await self.send(verbs.traders(mint, limit=limit))).data
 
     def screen(

@@ -166,7 +166,7 @@ class Client(AccountMethods):
         return self.send(verbs.pools(mint)).data
 
     def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
-        """Return who trades *mint*, those with the most first: one credit."""
+        """Return the traders of *mint*, those with the most volume first: one credit."""
         return self.send(verbs.traders(mint, limit=limit)).data
 
     def screen(

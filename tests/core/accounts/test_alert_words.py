@@ -83,7 +83,8 @@ def rule(kind: SignalKind, field: str = USD, compared: str | None = None) -> Sig
 
 
 def test_what_happened_names_token_value_and_level() -> None:
-    down, up = Direction.DOWN, Direction.UP
+    down = Direction.DOWN
+    up = Direction.UP
     crosses, moves = rule(SignalKind.CROSSES), rule(SignalKind.CHANGES_BY)
     rsi = rule(SignalKind.ABOVE, "indicators.h1.rsi")
     cross = rule(SignalKind.CROSSES_FIELD, USD, "indicators.h1.ema200")

@@ -163,7 +163,8 @@ def pine_supertrend(bars: Bars, factor: float, size: int) -> Floats:
             found.append((np.nan, np.nan))
             continue
         middle = (bars.highs[n] + bars.lows[n]) / 2
-        upper, lower = middle + factor * mean, middle - factor * mean
+        upper = middle + factor * mean
+        lower = middle - factor * mean
         last_upper, last_lower, last = previous
         closed = bars.closes[n - 1]
         lower = lower if lower > last_lower or closed < last_lower else last_lower

@@ -218,7 +218,10 @@ async def test_killed_in_the_middle_the_next_ingest_goes_on_within_the_calls_of_
         await scene.settle(market)
         async with scene.mending(market) as mending:
             calls = await scene.calls_of_the_past(mending)
-        per_day, kills, days, used = calls + 20, 0, 1, scene.node.calls
+        per_day = calls + 20
+        kills = 0
+        days = 1
+        used = scene.node.calls
         scene.later(DAY_S)
         async with scene.mending(market, per_day) as mending:
             await mending.mend_one()

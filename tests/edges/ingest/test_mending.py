@@ -283,7 +283,8 @@ async def test_the_alert_fires_while_a_gap_is_given_up(scene: Scene) -> None:
 
 
 async def test_a_day_allows_so_many_requests_also_after_a_kill(scene: Scene) -> None:
-    mends, clock = scene.market.gap_mends, scene.clock
+    mends = scene.market.gap_mends
+    clock = scene.clock
     calls = DailyCalls(mends, clock, 220)
     for _ in range(120):
         await calls.take()

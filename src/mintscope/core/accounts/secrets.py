@@ -127,12 +127,12 @@ class AccountSecrets:
         return hmac.digest(self.webhook, nonce, "sha256")
 
     def pause_proof(self, signal_id: int) -> str:
-        """Return what the link in e-mails of an alert carries, which stops them."""
+        """Return the proof in the link that stops the e-mails of an alert."""
         drawn = hmac.digest(self.mail, f"pause {signal_id}".encode(), "sha256")
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_pause_proof(self, signal_id: int, text: str) -> bool:
-        """Say whether *text* is the proof of an alert, in constant time."""
+        """Return whether *text* is the proof of an alert, in constant time."""
         return _are_same(self.pause_proof(signal_id), text)
 
     def email_name(self, email_id: int, written_at: UnixMs) -> str:

@@ -202,7 +202,7 @@ def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[
 def _opposite(
     call: Call, moved: list[Move], token_accounts: TokenAccounts
 ) -> tuple[str | None, Exchange | None]:
-    """Return who trades, and the other side, where the owner of the vaults is not known."""
+    """Return the trader and the other side, if the owner of the vaults is not known."""
     exchanges = exchanges_of(moved)
     if not exchanges:
         return None, None
@@ -251,7 +251,7 @@ def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> boo
 
 
 def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
-    """Return who trades: a signer, or else (a router trades for its user) the first who pays."""
+    """Return the trader: a signer, or else (a router trades for its user) the first payer."""
     for signer in token_accounts.signers:
         if signer in exchanges:
             return signer

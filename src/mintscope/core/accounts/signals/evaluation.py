@@ -294,7 +294,7 @@ class Evaluation:
                 yield watched
 
     def _has_ended(self, number: SignalId) -> bool:
-        """Say whether it has fired once: its owner may have resumed it meanwhile."""
+        """Return whether it has fired once; its owner may have resumed it since."""
         watched = self._watched.get(number)
         return watched is not None and watched.has_ended
 
