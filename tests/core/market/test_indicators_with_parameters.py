@@ -233,3 +233,13 @@ def test_without_its_beginning_each_value_is_exact_or_none(bars: Bars, name: str
         assert known.any()
         near(found[known], whole[known], float(long.closes.max()))
         assert np.isnan(found[: asked.reach]).all()
+
+
+@pytest.mark.parametrize("name", INDICATORS)
+def test_the_newest_rows_alone_are_those_of_all(bars: Bars, name: str) -> None:
+    asked = read(name)
+    whole = asked.of(bars)
+    found = asked.newest(bars, 40)
+
+    assert found.shape == whole.shape
+    near(found[-40:], whole[-40:], float(bars.closes.max()))

@@ -32,6 +32,20 @@ class Bars(NamedTuple):
     volumes: Floats
     is_whole: bool
 
+    def without_oldest(self, count: int) -> "Bars":
+        """Return the bars behind the oldest *count*."""
+        if not count:
+            return self
+        return Bars(
+            self.times[count:],
+            self.opens[count:],
+            self.highs[count:],
+            self.lows[count:],
+            self.closes[count:],
+            self.volumes[count:],
+            is_whole=False,
+        )
+
     @property
     def typical(self) -> Floats:
         """The mean of high, low and close, USD."""

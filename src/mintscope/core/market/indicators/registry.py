@@ -79,6 +79,16 @@ class AskedIndicator(NamedTuple):
             found[: self.reach] = np.nan
         return found
 
+    def newest(self, bars: Bars, count: int) -> Floats:
+        """Return what `of` does, computed for the newest *count* rows alone; NaN before them.
+
+        Another indicator of the same request may need many more *bars*.
+        """
+        left_out = max(0, len(bars.times) - count - self.lead)
+        found = self.of(bars.without_oldest(left_out))
+        before = np.full((left_out, *found.shape[1:]), np.nan)
+        return np.concatenate([before, found])
+
 
 INDICATORS: Final[dict[str, Indicator]] = {}
 

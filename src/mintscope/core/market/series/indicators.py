@@ -64,13 +64,16 @@ def lead(names: Collection[str], width_s: int) -> int:
     return WAYPOINT_EVERY + max((leads.get(name, 0) for name in names), default=0)
 
 
-def values_of(series: Series, start: Start, asked: Collection[AskedIndicator]) -> dict[str, Floats]:
+def values_of(
+    series: Series, start: Start, asked: Collection[AskedIndicator], count: int
+) -> dict[str, Floats]:
     """Return the values of what is *asked*, by its text: a row a candle from *start* on.
 
-    A row is a number, or one for each output of the indicator; NaN for null.
+    A row is a number, or one for each output of the indicator; NaN for null, and before the
+    newest *count* rows.
     """
     bars = bars_of(series.candles, is_whole=series.closed == 0)
-    return {each.text: each.of(bars)[start.first :] for each in asked}
+    return {each.text: each.newest(bars, count)[start.first :] for each in asked}
 
 
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:

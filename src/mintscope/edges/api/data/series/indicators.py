@@ -1,5 +1,6 @@
 """GET /v1/token/{tokenAddress}/indicators: a point a candle, of pages as candles have them."""
 
+import asyncio
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,6 +55,7 @@ from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
+BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
 SHAPES: Final[dict[str, Any]] = {
     "macd": MacdPoint,
     "fibonacci": FibonacciPoint,
@@ -87,7 +89,10 @@ class IndicatorRoutes:
                 raise not_tracked(mint)
             if not has_price(kept):
                 raise InsufficientData("There is no swap of this token yet that sets a price.")
-            page = read_page(mint, wanted, within, kept, asked)
+            if not wanted.asked:
+                page = read_page(mint, wanted, within, kept, asked)
+            else:  # twenty of them may take tens of milliseconds: other clients do not wait
+                page = await asyncio.to_thread(read_page, mint, wanted, within, kept, asked)
             return made_of(kept.tip, page, is_empty=not page.points)
 
         return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
@@ -104,10 +109,11 @@ class Indicators(NamedTuple):
         """How many candles before a page those with parameters rest on."""
         return max((each.lead for each in self.asked), default=0)
 
-    def of(self, series: Series, start: Start, width_s: int) -> dict[str, Floats]:
+    def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
         """Return the values by name, a row a candle of *series* from *start* on."""
+        width_s = within.width.seconds
         found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
-        return found | values_of(series, start, self.asked)
+        return found | values_of(series, start, self.asked, within.limit + BESIDE_THE_PAGE)
 
 
 def _wanted(names: Sequence[str]) -> Indicators:
@@ -145,7 +151,7 @@ def _filled_page(
         return IndicatorPage(mint, within.width.name, [], None, None)
     closed = series.closed if page.until is None else max(1, series.closed)
     filled = Series(page.candles, page.until is not None, closed)
-    values = wanted.of(filled, Start(0, 0, np.zeros(ACC)), within.width.seconds)
+    values = wanted.of(filled, Start(0, 0, np.zeros(ACC)), within)
     since = bisect_left(page.candles, within.since, key=BUCKET)
     shown = max(first, since, len(page.candles) - within.limit)
     points = _points(
@@ -177,7 +183,7 @@ def _page(
     start = start_of(series, kept.waypoints)
     if start is None or not page.candles:
         return IndicatorPage(mint, within.width.name, [], None, None)
-    values = wanted.of(series, start, within.width.seconds)
+    values = wanted.of(series, start, within)
     exact = series.candles[start.first].bucket
     shown = page.candles[bisect_left(page.candles, exact, key=BUCKET) :]
     points = []
