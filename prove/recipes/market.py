@@ -132,14 +132,14 @@ BOUGHT: Final = Recipe(
         Mutant(
             "a pool that is left weighs what stood in it",
             STANDING,
-            "return self.depth / SILENT * min(1.0, dead_s / silent_s)",
+            "return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))",
             "return float(self.depth)",
             ("e2e/test_bought_prices.py",),
         ),
         Mutant(
             "a deep pool that begins in a pause decides at once",
             STANDING,
-            "if ages_s and max(ages_s) <= pools[place].rival_s:",
+            "if 0 <= age_s <= SILENCE_MAX_S and age_s <= pools[place].rival_s:",
             "if False:",
             ("core/market/test_standing_weights.py",),
         ),
@@ -148,6 +148,13 @@ BOUGHT: Final = Recipe(
             STANDING,
             "lull_s += (gap_s - lull_s) * (gap_s / stood_s if gap_s < stood_s else 1.0)",
             "lull_s = 2 * pool.pause_s",
+            ("core/market/test_standing_weights.py",),
+        ),
+        Mutant(
+            "a hair of weight decides between two pools",
+            STANDING,
+            "low, high = _middle(pools, counting, TIE)",
+            "low, high = _middle(pools, counting, 0)",
             ("core/market/test_standing_weights.py",),
         ),
         Mutant(
@@ -231,7 +238,7 @@ LAUNCHED: Final = Recipe(
         Mutant(
             "a curve that is left weighs what stood in it",
             STANDING,
-            "return self.depth / SILENT * min(1.0, dead_s / silent_s)",
+            "return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))",
             "return float(self.depth)",
         ),
     ),

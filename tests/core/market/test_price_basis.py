@@ -144,7 +144,7 @@ def test_pools_that_do_not_agree_and_weigh_as_much_make_it_low() -> None:
         )
     ]
     basis = basis_by(stood(offers))
-    assert (basis.pool, basis.pool_count, basis.is_agreed) == ("one", 1, False)
+    assert (basis.pool, basis.pool_count, basis.is_agreed) == ("other", 1, False)
     assert basis.confidence(UnixS(START + 900)) == "low"
 
 

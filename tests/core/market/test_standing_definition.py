@@ -172,8 +172,8 @@ def defined(swaps: Sequence[Offer]) -> bool:
     for name, one in counting.items():
         usd = taken(pools[name])[-1].usd
         weight_at[usd] = weight_at.get(usd, Fraction()) + one
-    low, high = sorted((median(weight_at), newest.usd))
-    return high / low <= 1.02
+    prices = quantile(weight_at, Fraction("0.49")), quantile(weight_at, Fraction("0.51"))
+    return prices[0] / 1.02 <= newest.usd <= prices[1] * 1.02
 
 
 def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Fraction]:
@@ -195,14 +195,14 @@ def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Frac
     return {(alive or list(pools))[0]: Fraction(1)}
 
 
-def median(weight_at: Mapping[float, Fraction]) -> float:
-    """Return the least price at or below which half of the weight lies; raise `Tied`."""
+def quantile(weight_at: Mapping[float, Fraction], part: Fraction) -> float:
+    """Return the least price at or below which *part* of the weight lies; raise `Tied`."""
     whole, below = sum(weight_at.values()), Fraction()
     for usd, one in sorted(weight_at.items()):
         below += one
-        if abs(below * 2 - whole) < TIE * whole:
+        if abs(below - whole * part) < TIE * whole:
             raise Tied
-        if below * 2 > whole:
+        if below > whole * part:
             return usd
     raise AssertionError("expected some weight")
 

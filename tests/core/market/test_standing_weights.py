@@ -71,7 +71,7 @@ def after(*pools: list[Offer]) -> tuple[Standing, dict[str, list[int]]]:
 
 def test_a_pool_of_one_signer_weighs_a_third() -> None:
     honest = trades("honest", range(0, 1_200, 2))
-    seconds, depth = range(1, 1_200, 2), 2 * DEPTH
+    seconds, depth = range(1, 1_200, 2), 1.9 * DEPTH  # twice as much is a tie in second 3
 
     assert "own" not in after(honest, trades("own", seconds, usd=3.0, depth=depth, signers=1))[1]
     assert "own" in after(honest, trades("own", seconds, usd=3.0, depth=depth))[1]
@@ -184,6 +184,19 @@ def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
     assert pool.pause_s == 0
     assert not pool.is_silent(UnixS(START + SILENCE_MIN_S))
     assert pool.is_silent(UnixS(START + SILENCE_MIN_S + 1))
+
+
+def test_of_two_pools_of_one_weight_each_sets_the_price_however_far_apart() -> None:
+    """Two percent between the weights decide nothing; five do."""
+    first = trades("first", range(0, 1_200, 2))
+
+    def second(depth: float, usd: float) -> bool:
+        seconds = range(1, 1_200, 2)
+        when = after(first, trades("second", seconds, usd=usd, depth=depth))[1]
+        return 1_199 in when.get("second", [])
+
+    assert [second(part * DEPTH, 2.1) for part in (0.95, 0.97, 1.0)] == [False, True, True]
+    assert [second(part * DEPTH, 1.9) for part in (0.95, 0.97, 1.0)] == [False, True, True]
 
 
 def test_a_deep_pool_that_begins_in_a_pause_has_to_wait() -> None:

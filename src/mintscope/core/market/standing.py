@@ -10,7 +10,7 @@ Weight    of a pool: the least quote that stood in it over the last half minute,
 Silent    is a pool after LULLS_OF_SILENCE, unless all that then outweigh it are too young to
           replace it.  Chance makes pauses, and a new pool must not decide in one.
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
-          weight of the heaviest
+          weight of the heaviest.  All prices within TIE of half of the weight are the median
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
 Not set   by the legs of a round trip, see `Trip`, nor by less than ODD_MICRO_USD that is MOVE_MIN
           off the last price of a pool too deep for it to move: no one else could trade there
@@ -35,6 +35,7 @@ from mintscope.core.market.sol_rate import FRACTION as SHARED_FRACTION
 from mintscope.core.market.sol_rate import third
 
 AGREEMENT: Final = 0.02
+TIE: Final = 0.01  # of all weight, above and below half of it: no depth is known that well
 AGREEMENT_OF_SAMPLES: Final = 0.05  # of the SOL/USD rate, itself a median
 FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
 WINDOW_S: Final = 30  # in which the least depth counts
@@ -160,14 +161,14 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     def ready(self, time: UnixS) -> float:
         """Return the micro-USD that stand ready at *time*, whatever the pool's age and signers."""
-        if not self.is_silent(time):
-            return self.depth
-        silent_s = time - self.at
-        dead_s = self.dead_s
-        return self.depth / SILENT * min(1.0, dead_s / silent_s)
+        return self.if_silent(time) if self.is_silent(time) else self.depth
+
+    def if_silent(self, time: UnixS) -> float:
+        """Return the micro-USD that count of the depth of a silent pool, fewer once it is left."""
+        return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))
 
 
-class HourFlow(NamedTuple):
+class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Volume at a price in the clock hour of the newest swap, and in the one before.
 
     hour                             its number since 1970
@@ -225,8 +226,15 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
         return _succeeded(standing, offer.succeeds, offer.pool), False
     pools, place = _traded(standing.pools, offer)
     if not _sets(pools, place, offer):
-        last = standing.pool, standing.usd, standing.at, standing.since, standing.is_direct
-        return Standing(pools, *last, _flowed(standing.flow, offer, sets=False)), False
+        return Standing(
+            pools,
+            standing.pool,
+            standing.usd,
+            standing.at,
+            standing.since,
+            standing.is_direct,
+            _flowed(standing.flow, offer, sets=False),
+        ), False
     since = standing.since
     if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
         since = offer.time
@@ -236,17 +244,17 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
 
 def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
     """Return *flow* after *offer*, whether or not it *sets* the price."""
-    last, taken, rejected, taken_before, rejected_before = flow
     hour = offer.time // HOUR_S
-    if hour != last:
-        is_next = hour == last + 1
-        taken_before, rejected_before = (taken, rejected) if is_next else (0, 0)
-        taken = rejected = 0
+    if hour != flow.hour:
+        is_next = hour == flow.hour + 1
+        flow = HourFlow(hour, 0, 0, *((flow.taken, flow.rejected) if is_next else (0, 0)))
+    taken = flow.taken
+    rejected = flow.rejected
     if sets:
         taken += offer.volume
     else:
         rejected += offer.volume
-    return HourFlow(hour, taken, rejected, taken_before, rejected_before)
+    return HourFlow(hour, taken, rejected, flow.taken_before, flow.rejected_before)
 
 
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
@@ -272,17 +280,30 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
     if len(pools) == 1:
         return True
     counting = _counting(pools, offer.time)
-    return bool(counting[place]) and _is_near(offer.usd, _median(pools, counting))
+    if not counting[place]:
+        return False
+    usd = offer.usd
+    if all(_is_near(usd, pools[at].usd) for at, one in enumerate(counting) if one):
+        return True  # what is near all prices is near the median
+    low, high = _middle(pools, counting, TIE)
+    return _is_near(usd, high if usd > high else max(usd, low))
 
 
-def _median(pools: Sequence[StandingPool], counting: Sequence[float]) -> float:
-    """Return the least price at or below which half of what counts lies."""
-    half = sum(counting) / 2
+def _middle(
+    pools: Sequence[StandingPool], counting: Sequence[float], tie: float
+) -> tuple[float, float]:
+    """Return the least prices at or below which half of what counts lies, less and plus *tie*."""
+    weight_of_all = sum(counting)
+    least = weight_of_all * (0.5 - tie)
+    enough = weight_of_all * (0.5 + tie)
+    low = None
     below = 0.0
-    for usd, weight in sorted([(one.usd, counting[at]) for at, one in enumerate(pools)]):
+    for usd, weight in sorted([(pools[at].usd, one) for at, one in enumerate(counting) if one]):
         below += weight
-        if below >= half and weight:
-            return usd
+        if low is None and below >= least:
+            low = usd
+        if low is not None and below >= enough:
+            return low, usd
     raise ValueError("expected a pool that counts")
 
 
@@ -300,11 +321,11 @@ def _shared_median(standing: Standing, time: UnixS) -> float:
         if pool.depth * SHARED_FRACTION < most:
             weighing[at] = 0.0
     if not any(weighing):
-        return _median(pools, _counting(pools, time))
+        return _middle(pools, _counting(pools, time), 0)[0]
     share = third([weight for weight in weighing if weight])
     if share is not None:
         weighing = [min(weight, share) for weight in weighing]
-    return _median(pools, weighing)
+    return _middle(pools, weighing, 0)[0]
 
 
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
@@ -332,11 +353,11 @@ def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
     """Return what each of *pools* weighs at *time*, in micro-USD."""
     oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
-    weighed = []
-    silent = []
+    weighed: list[float] = []
+    silent: list[int] = []
     for place, pool in enumerate(pools):
         if time - pool.at > SILENCE_MIN_S and pool.is_silent(time):  # asked of every swap
-            weighed.append(pool.ready(time))
+            weighed.append(pool.if_silent(time))
             silent.append(place)
             continue
         weighed.append(pool.depth)
@@ -366,14 +387,19 @@ def _awaited(
     Some that trade outweigh them, and all that do are too young to replace them: with few signers
     for longer.
     """
+    trading = [
+        (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
+        for place, pool in enumerate(pools)
+        if place not in silent
+    ]
     awaited = []
     for place in silent:
-        ages_s = [
-            pool.stood_s * len(pool.signers) / SIGNERS
-            for at, pool in enumerate(pools)
-            if at not in silent and weighed[at] >= weighed[place]
-        ]
-        if ages_s and max(ages_s) <= pools[place].rival_s:
+        kept = weighed[place]
+        age_s = -1.0  # of the oldest that outweighs it
+        for weight, one_s in trading:
+            if weight >= kept and one_s > age_s:
+                age_s = one_s
+        if 0 <= age_s <= SILENCE_MAX_S and age_s <= pools[place].rival_s:
             awaited.append(place)
     return awaited
 
@@ -444,7 +470,9 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     if len(signers) < SIGNERS and offer.signer[:SIGNER_CHARS] not in signers:
         signers = (*signers, offer.signer[:SIGNER_CHARS])
     stood_s = pool.stood_s
-    lull_s = pool.usual_lull_s
+    lull_s = pool.lull_s
+    if lull_s is None:
+        lull_s = pool.usual_lull_s
     if gap_s:
         if stood_s < OLD_S:
             stood_s = min(OLD_S, stood_s + gap_s)

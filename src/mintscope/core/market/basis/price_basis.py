@@ -85,8 +85,12 @@ class PriceBasis(NamedTuple):
         Of the clock hour before that of *now* the minutes count that are within an hour of it, as
         if it had been traded evenly.  0 to 1; 0 if nothing changed hands.
         """
-        hour, taken, rejected, taken_before, rejected_before = self.flow
-        passed = now // HOUR_S - hour
+        flow = self.flow
+        taken = flow.taken
+        rejected = flow.rejected
+        taken_before = flow.taken_before
+        rejected_before = flow.rejected_before
+        passed = now // HOUR_S - flow.hour
         if passed == 1:
             taken_before = taken
             rejected_before = rejected
