@@ -1,6 +1,7 @@
 """A route, a field or a refusal that is added is described, or this fails and says what lacks.
 
-To write: `description=` and `refusals=` of the `Operation`; for each field of a wire struct
+To write: the docstring of the handler, and `refusals=` of its `Operation`; for each field of a
+wire struct
 `Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`base.primitives.about`).
 """
 

@@ -5,49 +5,37 @@ from functools import partial
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import ErrorCode
 from mintscope.base.limits import InstantLimiter, Limit, Limiter
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.instant import InstantLedger
 from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.market.report import Reports, TokenReport
+from mintscope.core.market.report import Reports
 from mintscope.core.market.series.store import SeriesReader
-from mintscope.edges.api import wire
 from mintscope.edges.api.accounts.routes import AccountParts, account_operations
 from mintscope.edges.api.check import Check
 from mintscope.edges.api.credits.rotate import RotateRoutes
 from mintscope.edges.api.credits.sales import CreditRoutes
-from mintscope.edges.api.data.batch import batch_operation
-from mintscope.edges.api.data.screen.routes import screen_operations
+from mintscope.edges.api.data.batch import BatchRoute
+from mintscope.edges.api.data.screen.routes import ScreenRoutes
 from mintscope.edges.api.data.series.routes import series_operations
 from mintscope.edges.api.data.trial import PATH as TRIAL_PATH
 from mintscope.edges.api.data.trial import TrialBounds, TrialRoute
-from mintscope.edges.api.description import texts
 from mintscope.edges.api.description.bazaar import Adverts
 from mintscope.edges.api.description.identity import Identity
 from mintscope.edges.api.description.operation import (
-    ANY_BUNDLE,
-    CREDENTIAL,
-    OF_A_TOKEN,
-    PAYMENT,
-    PUBLIC_ROUTE,
-    SPENDER,
-    SPENDERS,
     Operation,
+    operations_of,
 )
 from mintscope.edges.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.edges.api.discovery.surfaces import Surfaces
 from mintscope.edges.api.express import TokenExpress
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.edges.api.gate import Gate, KeyRing
-from mintscope.edges.api.groups.routes import group_operations
 from mintscope.edges.api.health import HealthRoutes, ReadCoverage, no_coverage
-from mintscope.edges.api.holdings.routes import holding_operations
 from mintscope.edges.api.kept_answers import KeptAnswers
-from mintscope.edges.api.signals.routes import signal_operations
-from mintscope.edges.api.streams.routes import stream_operation
+from mintscope.edges.api.streams.routes import StreamRoute
 from mintscope.edges.api.tokens.routes import ListParts, token_operations
-from mintscope.edges.api.v1 import V1, Freshness
+from mintscope.edges.api.v1 import REPORT_PATH, V1, Freshness
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.cors import Cors
@@ -60,7 +48,6 @@ HEALTH: Final = Limit(name="health", count=120, window_s=60)
 PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
 OTHER: Final = Limit(name="other", count=600, window_s=60)
 ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
-REPORT_PATH: Final = "/v1/token/{tokenAddress}"
 DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # where it is not said where clients reach it
 CORS: Final = Cors(
     paths=["/v1/", "/client/", *DESCRIPTIONS],
@@ -135,18 +122,17 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         rate_limit=limits.by_account(rotation_limit),
     )
     health = _health(checks, health_limit, limits, clock, coverage)
-    operations = [
-        *_report_operations(v1, trial, public_limit, limits),
-        *_sale_operations(sales),
-        *_balance_operations(v1, sales),
-        *_rotate_operations(rotate),
-        *health.operations(),
-    ]
+    operations = [*operations_of(v1), *_trial_operations(v1, trial, public_limit, limits)]
+    for handlers in (BatchRoute(v1), sales, rotate, health):
+        operations += operations_of(handlers)
     if series is not None:
         operations += series_operations(series, v1, None if lists is None else lists.lists)
     if streams is not None:
-        operations.append(stream_operation(streams, v1))
-    operations += _of_accounts(accounts, ledger, limits, clock, rotation_limit)
+        operations += operations_of(StreamRoute(streams, v1))
+    if accounts is not None:
+        operations += account_operations(
+            accounts, ledger, limits=limits, clock=clock, rotation_limit=rotation_limit
+        )
     operations += _of_lists(lists, v1, limits, clock)
     identity = identity or Identity(origin=DEFAULT_ORIGIN)
     _advertise(adverts, operations, identity, trial)
@@ -182,23 +168,13 @@ def _format_at(router: Router[Route], path: str) -> ErrorFormat:
     return found.error_format if isinstance(found, Operation) else ENVELOPE
 
 
-def _of_accounts(
-    accounts: AccountParts | None,
-    ledger: CreditLedger,
-    limits: AddressLimits,
-    clock: Clock,
-    rotation_limit: Limit,
+def _trial_operations(
+    v1: V1, trial: TrialBounds | None, limit: Limit, limits: AddressLimits
 ) -> list[Operation]:
-    if accounts is None:
+    if trial is None:
         return []
-    return [
-        *account_operations(accounts, limits=limits, clock=clock),
-        *holding_operations(
-            accounts, ledger, limits=limits, clock=clock, rotation_limit=rotation_limit
-        ),
-        *group_operations(accounts, limits=limits, clock=clock),
-        *signal_operations(accounts, limits=limits, clock=clock),
-    ]
+    given = TrialRoute(v1, trial, requests=limits.of(limit), limits=limits.limits)
+    return operations_of(given, per_day=trial.reports_per_day)
 
 
 def _of_lists(
@@ -206,8 +182,9 @@ def _of_lists(
 ) -> list[Operation]:
     if lists is None:
         return []
+    screens = ScreenRoutes(v1=v1, lists=lists.lists, follows_files=lists.follows_files)
     return [
-        *screen_operations(lists.lists, v1, lists.follows_files),
+        *operations_of(screens),
         *token_operations(lists, limits=limits, clock=clock),
     ]
 
@@ -229,27 +206,6 @@ def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenExpress | N
     )
 
 
-def _token_operation(v1: V1) -> Operation:
-    # fmt: off
-    return Operation(
-        "GET", REPORT_PATH, v1.get_token, TokenReport,
-        "Price and indicators of a token, as of the newest block", description=texts.REPORT,
-        refusals=OF_A_TOKEN, proofs=(*SPENDERS, ("x402",)), is_charged=True, is_conditional=True,
-        query=wire.ReportQuery,
-    )
-    # fmt: on
-
-
-def _report_operations(
-    v1: V1, trial: TrialBounds | None, limit: Limit, limits: AddressLimits
-) -> list[Operation]:
-    operations = [_token_operation(v1), batch_operation(v1)]
-    if trial is not None:
-        route = TrialRoute(v1, trial, requests=limits.of(limit), limits=limits.limits)
-        operations.insert(1, route.operation())
-    return operations
-
-
 def _advertise(
     adverts: Adverts, operations: Sequence[Operation], identity: Identity, trial: TrialBounds | None
 ) -> None:
@@ -257,67 +213,3 @@ def _advertise(
     adverts.add(operations, identity)
     if trial is not None:
         adverts.give_away(REPORT_PATH, TRIAL_PATH)
-
-
-def _sale_operations(sales: CreditRoutes) -> list[Operation]:
-    # fmt: off
-    return [
-        Operation(
-            "GET", "/v1/credits/bundles", sales.list_bundles, wire.Bundles,
-            "Credits for sale, and their prices now", description=texts.BUNDLES,
-            refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
-        ),
-        Operation(
-            "POST", "/v1/credits/purchase", sales.buy_credits, wire.Purchase,
-            "Buy credits: on a new credit token, or for the credential that is sent along",
-            description=texts.PURCHASE,
-            refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE), status=201,
-            proofs=(("x402",), ("x402", "creditToken"), ("x402", "apiKey")), is_charged=True,
-            price=ANY_BUNDLE, query=wire.PurchaseQuery,
-        ),
-    ]
-    # fmt: on
-
-
-def _balance_operations(v1: V1, sales: CreditRoutes) -> list[Operation]:
-    # fmt: off
-    return [
-        Operation(
-            "GET", "/v1/credits/balance", v1.get_credit_balance, wire.Balance,
-            "Credits left on a credit token, or to the user of an API key",
-            description=texts.BALANCE,
-            refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
-        ),
-        Operation(
-            "GET", "/v1/credits/history", sales.get_credit_history, wire.History,
-            "Where credits came from and went, of a credit token or of the user of an API key",
-            description=texts.HISTORY,
-            refusals=(*SPENDER, *PUBLIC_ROUTE), proofs=SPENDERS,
-        ),
-    ]
-    # fmt: on
-
-
-def _rotate_operations(rotate: RotateRoutes) -> list[Operation]:
-    # fmt: off
-    return [
-        Operation(
-            "POST", "/v1/credits/rotate", rotate.rotate_credits, wire.Rotated,
-            "Move all credits to a new token, on the old one or a signed challenge",
-            description=texts.ROTATE, takes_key=True,
-            refusals=(
-                *CREDENTIAL, ErrorCode.INVALID_PROOF, ErrorCode.ROTATED_RECENTLY,
-                ErrorCode.NOTHING_TO_ROTATE, ErrorCode.PAYLOAD_TOO_LARGE,
-                ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE,
-            ),
-            status=201, proofs=(("creditToken",), ()), body=wire.Proof,
-        ),
-        Operation(
-            "POST", "/v1/credits/rotate/challenge", rotate.make_rotation_challenge, wire.Challenge,
-            "A text whose signature proves to be the wallet that paid",
-            description=texts.CHALLENGE,
-            refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
-            body=wire.Claimed,
-        ),
-    ]
-    # fmt: on

@@ -17,15 +17,6 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
 REMEMBERED_S: Final = 1.0  # so that asking often costs little
-HEALTH: Final = (
-    "Returns ok or degraded, and each part of the service with ok or what is wrong with it. Always"
-    " 200 while the service answers; costs nothing."
-)
-ALIVE: Final = "Returns 200 while the process answers: for those who run it. Costs nothing."
-READY: Final = (
-    "Returns 200 while the service can do its work, else 503 naming what is missing: for load"
-    " balancers. Costs nothing."
-)
 
 
 ReadCoverage: TypeAlias = Callable[[], Coverage | None]
@@ -52,46 +43,35 @@ class HealthRoutes:
     _fresh_until_s: float = float("-inf")
     _checking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def operations(self) -> Sequence[Operation]:
-        """Return the operations; those for operators may be asked for more often."""
-        return (
-            Operation(
-                "GET",
-                "/v1/health",
-                self.get_health,
-                Health,
-                "How well the service works",
-                description=HEALTH,
-                refusals=(ErrorCode.RATE_LIMITED,),
-            ),
-            Operation(
-                "GET",
-                "/healthz",
-                self.get_liveness,
-                Alive,
-                "Whether the process answers",
-                description=ALIVE,
-                refusals=(ErrorCode.RATE_LIMITED,),
-            ),
-            Operation(
-                "GET",
-                "/readyz",
-                self.get_readiness,
-                Health,
-                "Whether the service can do its work",
-                description=READY,
-                refusals=(ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE),
-            ),
-        )
-
+    @Operation("GET", "/v1/health", Health, refusals=(ErrorCode.RATE_LIMITED,))
     async def get_health(self, request: Request) -> Response:
-        """Endpoint 8: always 200 while the service answers; the body says how well."""
+        """How well the service works.
+
+        Returns ok or degraded, and each part of the service with ok or what is wrong with it.
+        Always 200 while the service answers; costs nothing.
+        """
         await self.limit.pass_through(request)
         results = await self._checked()
         return self._response(request, self._health(results))
 
+    @Operation("GET", "/healthz", Alive, refusals=(ErrorCode.RATE_LIMITED,))
+    async def get_liveness(self, request: Request) -> Response:
+        """Whether the process answers.
+
+        Returns 200 while the process answers: for those who run it. Costs nothing.
+        """
+        await self.probe_limit.pass_through(request)
+        return self._response(request, Alive(status="alive"))
+
+    @Operation(
+        "GET", "/readyz", Health, refusals=(ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
+    )
     async def get_readiness(self, request: Request) -> Response:
-        """Answer 200 if every vital check passes, else 503 naming those that do not."""
+        """Whether the service can do its work.
+
+        Returns 200 while the service can do its work, else 503 naming what is missing: for load
+        balancers. Costs nothing.
+        """
         await self.probe_limit.pass_through(request)
         results = await self._checked()
         vital = {check.name for check in self.checks if check.is_vital}
@@ -103,11 +83,6 @@ class HealthRoutes:
         if failing:
             raise ServiceUnavailable("not ready; " + "; ".join(failing))
         return self._response(request, self._health(results))
-
-    async def get_liveness(self, request: Request) -> Response:
-        """Answer 200: the event loop turns."""
-        await self.probe_limit.pass_through(request)
-        return self._response(request, Alive(status="alive"))
 
     def _response(self, request: Request, data: Health | Alive) -> Response:
         return success(request, data, at=self.clock.now(), names_request=True)

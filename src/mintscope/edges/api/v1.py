@@ -7,18 +7,25 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import DataStale, ErrorCode, ServiceError
 from mintscope.base.primitives import Mint, parse_mint
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order, report_order
-from mintscope.core.market.report import ReadReport, ReportKind, Reports
+from mintscope.core.market.report import ReadReport, ReportKind, Reports, TokenReport
 from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.description.operation import (
+    OF_A_TOKEN,
+    PAYERS,
+    Operation,
+)
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.offers import report_resource
-from mintscope.edges.api.wire import Balance, ReportQuery, success, success_with_body
+from mintscope.edges.api.wire import ReportQuery, success_with_body
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.content import is_known
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header, Response
 
+REPORT_PATH: Final = "/v1/token/{tokenAddress}"
 DEGRADED_AFTER_S: Final = 30.0
 STALE_AFTER_S: Final = 300.0
 IDLE_AFTER_S: Final = 300.0
@@ -98,8 +105,27 @@ class V1:
     freshness: Freshness
     resource_server: ResourceServer
 
+    @Operation(
+        "GET",
+        REPORT_PATH,
+        TokenReport,
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        is_conditional=True,
+        query=ReportQuery,
+        scope=Scope.TRADE_READ,
+    )
     async def get_token(self, request: Request) -> Response:
-        """Endpoint 1: admit, parse, sell the report for a charge, respond."""
+        """Price and indicators of a token, as of the newest block.
+
+        Returns the price of a Solana token in USD and SOL, and EMA 9, 21, 50, 200, RSI 14, MACD
+        (12, 26, 9) and Fibonacci levels from candles of 1, 5, 15 and 60 minutes, with the share of
+        buys in the volume from 1 minute to 24 hours. Costs one credit or one payment; errors cost
+        nothing. It is a block behind the chain (X-Data-Age-Ms). price.confidence says how good the
+        price is. An indicator is null below its candles. coverage is the part of trades that was
+        read. partial=true returns young tokens.
+        """
         caller = await self.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         kind = kind_of(read_query(request, ReportQuery))
@@ -159,11 +185,6 @@ class V1:
             cache=cache,
         )
         return (*fresh, (b"etag", report.tag)) if report.tag else fresh
-
-    async def get_credit_balance(self, request: Request) -> Response:
-        """Endpoint 4: the credits left, 0 included."""
-        balance = await self.gate.balance(await self.gate.admit(request))
-        return success(request, Balance(balance=balance), at=self.clock.now())
 
 
 def kind_of(asked: ReportQuery) -> ReportKind:

@@ -11,6 +11,7 @@ from mintscope.base.credentials import CredentialKind, has_form
 from mintscope.base.errors import (
     BadRequest,
     DuplicateApplication,
+    ErrorCode,
     FieldMessage,
     InvalidCredentials,
     InvalidFields,
@@ -27,8 +28,18 @@ from mintscope.core.accounts.signups.signups import Signups
 from mintscope.edges.api.accounts.fields import read_fields
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit
-from mintscope.edges.api.accounts.wire import BetaSignedUp, Confirmed, Exchanged, Me, Standing
-from mintscope.edges.api.failures import GENERAL
+from mintscope.edges.api.accounts.wire import (
+    BetaSignedUp,
+    BetaSignup,
+    Confirmation,
+    Confirmed,
+    Credentials,
+    Exchanged,
+    Me,
+    Standing,
+)
+from mintscope.edges.api.description.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
+from mintscope.edges.api.failures import BOTH_SHAPES, GENERAL, MESSAGES_ONLY
 from mintscope.edges.api.wire import Wire, success
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.client_address import ClientAddresses
@@ -37,6 +48,7 @@ from mintscope.edges.server.rate_limit import AddressLimit
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import NO_STORE, Response
 
+FORM: Final = (ErrorCode.VALIDATION_ERROR, ErrorCode.PAYLOAD_TOO_LARGE, *PUBLIC_ROUTE)
 INSTRUCTIONS: Final = (
     "Store applicationSecret where you keep passwords: it is shown only here and is exchanged once"
     " for the API key. An e-mail with a code is on its way to the mailbox: confirm it with POST"
@@ -76,8 +88,25 @@ class AccountRoutes:
     addresses: ClientAddresses
     clock: Clock
 
+    @Operation(
+        "POST",
+        "/api/public/beta-signup",
+        BetaSignedUp,
+        takes_key=True,
+        refusals=(*FORM, ErrorCode.DUPLICATE_APPLICATION),
+        status=201,
+        body=BetaSignup,
+        error_format=BOTH_SHAPES,
+    )
     async def apply_for_key(self, request: Request) -> Response:
-        """Endpoint 5: take an application and show its secret, once; mistakes do not count."""
+        """Apply for an API key.
+
+        Takes an application for an API key and returns its secret, shown once. An e-mail with a
+        code goes to the mailbox; an administrator reviews the application once it is confirmed,
+        usually within 24 to 48 hours. Costs nothing. With an Idempotency-Key, a lost answer is
+        given again for ten minutes.
+        """
+        # The form is checked before the limit of applications counts: mistakes do not count.
         await self.everything.pass_through(request)
         form = parse_form(await read_fields(request))
         key = _redelivery_key(request)
@@ -94,8 +123,20 @@ class AccountRoutes:
         )
         return _response(request, 201, answer)
 
+    @Operation(
+        "POST",
+        "/api/auth/confirm-email",
+        Confirmed,
+        refusals=(*FORM, ErrorCode.INVALID_CREDENTIALS),
+        body=Confirmation,
+        error_format=BOTH_SHAPES,
+    )
     async def confirm_email(self, request: Request) -> Response:
-        """Confirm the mailbox with the code that was sent there."""
+        """Confirm the mailbox of an application with the code that was sent there.
+
+        Confirms the mailbox of an application by the code of the e-mail; then it awaits its review.
+        Costs nothing.
+        """
         await self.everything.pass_through(request)
         fields = FieldReader(await read_fields(request))
         email = fields.email("email")
@@ -105,19 +146,50 @@ class AccountRoutes:
         await evenly(self.signup.confirm_by_code(email, secret, code))
         return _response(request, 200, Confirmed(message=CONFIRMED))
 
+    @Operation(
+        "POST",
+        "/api/auth/application-status",
+        Standing,
+        refusals=(*FORM, ErrorCode.INVALID_CREDENTIALS, ErrorCode.ACCOUNT_NOT_FOUND),
+        body=Credentials,
+        error_format=BOTH_SHAPES,
+    )
     async def get_application_status(self, request: Request) -> Response:
-        """Return the state of an application, without spending an attempt at the exchange."""
+        """How far an application is.
+
+        Returns how far an application is, without spending an attempt at the exchange. Costs
+        nothing.
+        """
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         state = await evenly(self.signup.state(email, secret))
         return _response(request, 200, Standing(state=state, message=STANDINGS[state]))
 
+    @Operation(
+        "POST",
+        "/api/auth/exchange-secret",
+        Exchanged,
+        takes_key=True,
+        refusals=(
+            *FORM,
+            ErrorCode.INVALID_CREDENTIALS,
+            ErrorCode.NOT_APPROVED,
+            ErrorCode.INVALID_SECRET_FORMAT,
+            ErrorCode.ACCOUNT_NOT_FOUND,
+            ErrorCode.KEY_ALREADY_EXISTS,
+        ),
+        body=Credentials,
+        error_format=MESSAGES_ONLY,
+    )
     async def exchange_secret(self, request: Request) -> Response:
-        """Endpoint 6: hand out the API key for the secret of an approved application, once.
+        """Exchange the secret of an approved application for the API key, once.
 
-        The secret is checked first, always in the same way; then the limit counts; then the
-        outcome is returned: neither the time nor a refusal shows a stranger who has applied.
+        Returns the API key of an approved application, once: its secret is void from then on. At
+        most one attempt in 5 seconds. Costs nothing. With an Idempotency-Key, a lost answer is
+        given again for ten minutes.
         """
+        # The secret is checked first, always in the same way; then the limit counts; then the
+        # outcome is returned: neither the time nor a refusal shows a stranger who has applied.
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         key = _redelivery_key(request)
@@ -145,8 +217,12 @@ class AccountRoutes:
             raise InvalidCredentials
         return await self.exchange.exchange(application, secret, redelivery_key=key)
 
+    @Operation("GET", "/v1/me", Me, refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=KEY)
     async def get_me(self, request: Request) -> Response:
-        """Endpoint 7: return the owner and the scopes of the API key."""
+        """Whose an API key is, and what it allows.
+
+        Returns the owner of the API key in Authorization, and its scopes. Costs nothing.
+        """
         holder = await self.gate.admit(request)
         line = holder.key
         asked = await self.own_keys.asked(holder)

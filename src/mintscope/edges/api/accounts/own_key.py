@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import BadRequest, InvalidToken, NothingToRotate, OwnerOnly
+from mintscope.base.errors import BadRequest, ErrorCode, InvalidToken, NothingToRotate, OwnerOnly
 from mintscope.core.accounts.keys.api_key import KEYS_PER_DAY_MAX, KEYS_PER_USER_MAX, OVERLAPS_MS
 from mintscope.core.accounts.keys.api_keys import TooManyKeys
 from mintscope.core.accounts.keys.own_key import KeyDenied, OwnKeys
@@ -17,12 +17,15 @@ from mintscope.edges.api.accounts.wire import (
     RotatedKeyAnswer,
     ScopesAsked,
 )
+from mintscope.edges.api.description.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
 from mintscope.edges.api.holdings.body import read_body
 from mintscope.edges.api.wire import success
 from mintscope.edges.api.x402 import idempotency_key
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
+OWN_KEY: Final = (*CREDENTIAL, *PUBLIC_ROUTE)
+OWN_WITH_BODY: Final = (*OWN_KEY, ErrorCode.BAD_REQUEST, ErrorCode.PAYLOAD_TOO_LARGE)
 ROTATED_BEFORE: Final = (
     "expected a key that was not rotated; this one was, and its new key stays valid. The"
     " Idempotency-Key of that rotation returns the new key again."
@@ -50,8 +53,23 @@ class OwnKeyRoutes:
     own: OwnKeys
     clock: Clock
 
+    @Operation(
+        "POST",
+        "/v1/me/key/rotate",
+        RotatedKeyAnswer,
+        takes_key=True,
+        refusals=(*OWN_WITH_BODY, ErrorCode.NOTHING_TO_ROTATE),
+        status=201,
+        proofs=KEY,
+        body=KeyRotation,
+    )
     async def rotate_own_key(self, request: Request) -> Response:
-        """Create a key like the one that is sent, which then ends soon."""
+        """Rotate the API key that is sent, which then ends soon.
+
+        Returns another API key, shown once, with the name, scopes, cap and end of the key in
+        Authorization, which stays valid for `overlap`: 1h unless the body says 24h or 7d. With an
+        Idempotency-Key, a lost answer is returned again while the old key is valid. Costs nothing.
+        """
         holder = await self.gate.change(request)
         asked = await read_body(request, KeyRotation)
         key = idempotency_key(request)
@@ -79,19 +97,34 @@ class OwnKeyRoutes:
         )
         return success(request, answer, at=self.clock.now(), status=201)
 
+    @Operation("DELETE", "/v1/me/key", RevokedKey, refusals=OWN_KEY, proofs=KEY)
     async def revoke_own_key(self, request: Request) -> Response:
-        """Revoke the key that is sent, at once.
+        """Revoke the API key that is sent, at once.
 
-        It is not counted: a thief of the key who has used up the budget must not keep its owner
-        from revoking it.
+        Revokes the API key in Authorization at once: rotate it first to keep access. Costs nothing.
         """
+        # It is not counted: a thief of the key who has used up the budget must not keep its owner
+        # from revoking it.
         holder = await self.gate.admit(request)
         await self.own.revoke(holder)
         answer = RevokedKey(key_id=holder.key.key_id)
         return success(request, answer, at=self.clock.now())
 
+    @Operation(
+        "POST",
+        "/v1/me/key/scopes",
+        ScopesAsked,
+        refusals=(*OWN_WITH_BODY, ErrorCode.OWNER_ONLY),
+        proofs=KEY,
+        body=AskedScopes,
+    )
     async def ask_for_scopes(self, request: Request) -> Response:
-        """Ask the administrators for scopes that the key lacks."""
+        """Ask for scopes that the API key lacks.
+
+        Asks the administrators to give the API key in Authorization, and the keys that it is
+        rotated into, further scopes. GET /v1/me has its scopes, and in `scopesAskedFor` the
+        undecided ones. Costs nothing.
+        """
         holder = await self.gate.change(request)
         asked = await read_body(request, AskedScopes)
         lacking = await self.own.ask(holder, frozenset(asked.scopes), asked.motivation)

@@ -1,11 +1,10 @@
-"""The operations of accounts: /api, and /v1/me."""
+"""The operations that need accounts, and the parts that they share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import ErrorCode
 from mintscope.base.limits import Limit
 from mintscope.base.time import HOUR_S
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
@@ -13,25 +12,23 @@ from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.keys.own_key import OwnKeys
-from mintscope.core.accounts.signals.signals import Signals
+from mintscope.core.accounts.signals.signals import TESTS, Signals
 from mintscope.core.accounts.signups.exchange import Exchanges
 from mintscope.core.accounts.signups.signups import Signups
-from mintscope.edges.api.accounts import texts, wire
+from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.accounts.handlers import AccountRoutes
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.accounts.limits import ExchangeLimit
 from mintscope.edges.api.accounts.own_key import OwnKeyRoutes
-from mintscope.edges.api.description.operation import CREDENTIAL, Operation
-from mintscope.edges.api.failures import BOTH_SHAPES, MESSAGES_ONLY
+from mintscope.edges.api.description.operation import Operation, operations_of
+from mintscope.edges.api.groups.handlers import GroupRoutes
+from mintscope.edges.api.holdings.credits import AccountCreditRoutes
+from mintscope.edges.api.holdings.wallets import WalletRoutes
+from mintscope.edges.api.signals.handlers import SignalRoutes
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.write_budget import WRITES, WRITES_OF_ALL, WriteBudget
 
-EVERY_ROUTE: Final = (
-    ErrorCode.VALIDATION_ERROR,
-    ErrorCode.PAYLOAD_TOO_LARGE,
-    ErrorCode.RATE_LIMITED,
-    ErrorCode.SERVICE_UNAVAILABLE,
-)
+DEPOSITS_PER_ROTATION: Final = 6
 SIGNUP: Final = Limit(name="signup", count=5, window_s=HOUR_S)
 EXCHANGE: Final = Limit(name="exchange", count=1, window_s=5)
 ACCOUNTS: Final = Limit(name="accounts", count=60, window_s=60)
@@ -63,9 +60,18 @@ class AccountParts:
 
 
 def account_operations(
-    parts: AccountParts, *, limits: AddressLimits, clock: Clock
+    parts: AccountParts,
+    ledger: CreditLedger,
+    *,
+    limits: AddressLimits,
+    clock: Clock,
+    rotation_limit: Limit,
 ) -> Sequence[Operation]:
-    """Return the operations under /api, and under /v1/me."""
+    """Return the operations under /api, and those under /v1 that need an account.
+
+    A withdrawal creates a credit token and counts like a rotation; DEPOSITS_PER_ROTATION times as
+    many deposits are admitted, each of which leaves three rows.
+    """
     gate = parts.gate(limits)
     own = OwnKeys(parts.keys)
     accounts = AccountRoutes(
@@ -80,84 +86,21 @@ def account_operations(
         clock=clock,
     )
     of_key = OwnKeyRoutes(gate=gate, own=own, clock=clock)
-    return [*_applying(accounts), *_holding(accounts), *_of_own_key(of_key)]
-
-
-def _applying(accounts: AccountRoutes) -> Sequence[Operation]:
-    # fmt: off
-    return [
-        Operation(
-            "POST", "/api/public/beta-signup", accounts.apply_for_key, wire.BetaSignedUp,
-            "Apply for an API key", description=texts.APPLY, takes_key=True,
-            refusals=(*EVERY_ROUTE, ErrorCode.DUPLICATE_APPLICATION), status=201,
-            body=wire.BetaSignup, error_format=BOTH_SHAPES,
-        ),
-        Operation(
-            "POST", "/api/auth/confirm-email", accounts.confirm_email, wire.Confirmed,
-            "Confirm the mailbox of an application with the code that was sent there",
-            description=texts.CONFIRM,
-            refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS),
-            body=wire.Confirmation, error_format=BOTH_SHAPES,
-        ),
-        Operation(
-            "POST", "/api/auth/application-status", accounts.get_application_status, wire.Standing,
-            "How far an application is", description=texts.STATUS,
-            refusals=(*EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS, ErrorCode.ACCOUNT_NOT_FOUND),
-            body=wire.Credentials, error_format=BOTH_SHAPES,
-        ),
-    ]
-    # fmt: on
-
-
-def _holding(accounts: AccountRoutes) -> Sequence[Operation]:
-    # fmt: off
-    return [
-        Operation(
-            "POST", "/api/auth/exchange-secret", accounts.exchange_secret, wire.Exchanged,
-            "Exchange the secret of an approved application for the API key, once",
-            description=texts.EXCHANGE, takes_key=True,
-            refusals=(
-                *EVERY_ROUTE, ErrorCode.INVALID_CREDENTIALS, ErrorCode.NOT_APPROVED,
-                ErrorCode.INVALID_SECRET_FORMAT, ErrorCode.ACCOUNT_NOT_FOUND,
-                ErrorCode.KEY_ALREADY_EXISTS,
-            ),
-            body=wire.Credentials, error_format=MESSAGES_ONLY,
-        ),
-        Operation(
-            "GET", "/v1/me", accounts.get_me, wire.Me, "Whose an API key is, and what it allows",
-            description=texts.ME,
-            refusals=(
-                ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN,
-                ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE,
-            ),
-            proofs=(("apiKey",),),
-        ),
-    ]
-    # fmt: on
-
-
-def _of_own_key(routes: OwnKeyRoutes) -> Sequence[Operation]:
-    refusals = (*CREDENTIAL, ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
-    with_body = (*refusals, ErrorCode.BAD_REQUEST, ErrorCode.PAYLOAD_TOO_LARGE)
-    # fmt: off
-    return [
-        Operation(
-            "POST", "/v1/me/key/rotate", routes.rotate_own_key, wire.RotatedKeyAnswer,
-            "Rotate the API key that is sent, which then ends soon",
-            description=texts.ROTATE, takes_key=True,
-            refusals=(*with_body, ErrorCode.NOTHING_TO_ROTATE), status=201,
-            proofs=(("apiKey",),), body=wire.KeyRotation,
-        ),
-        Operation(
-            "DELETE", "/v1/me/key", routes.revoke_own_key, wire.RevokedKey,
-            "Revoke the API key that is sent, at once", description=texts.REVOKE,
-            refusals=refusals, proofs=(("apiKey",),),
-        ),
-        Operation(
-            "POST", "/v1/me/key/scopes", routes.ask_for_scopes, wire.ScopesAsked,
-            "Ask for scopes that the API key lacks", description=texts.ASK,
-            refusals=(*with_body, ErrorCode.OWNER_ONLY),
-            proofs=(("apiKey",),), body=wire.AskedScopes,
-        ),
-    ]
-    # fmt: on
+    deposits = replace(
+        rotation_limit, name="deposits", count=DEPOSITS_PER_ROTATION * rotation_limit.count
+    )
+    held = AccountCreditRoutes(
+        gate=gate,
+        ledger=ledger,
+        credits=parts.credits,
+        withdrawals=limits.by_account(replace(rotation_limit, name="withdrawals")),
+        deposits=limits.by_account(deposits),
+        clock=clock,
+    )
+    wallets = WalletRoutes(gate=gate, wallets=parts.wallets, clock=clock)
+    groups = GroupRoutes(gate=gate, watchlists=parts.watchlists, clock=clock)
+    signals = SignalRoutes(
+        gate=gate, signals=parts.signals, tests=limits.by_account(TESTS), clock=clock
+    )
+    every = (accounts, of_key, held, wallets, groups, signals)
+    return [operation for handlers in every for operation in operations_of(handlers)]

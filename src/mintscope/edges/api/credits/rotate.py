@@ -20,6 +20,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.credentials import CreditToken, hash_credential, hint
 from mintscope.base.errors import (
     BadRequest,
+    ErrorCode,
     InvalidProof,
     InvalidToken,
     MissingToken,
@@ -43,6 +44,7 @@ from mintscope.core.payments.adopter import NotAdopted
 from mintscope.core.payments.protocol.envelope import MessageHash
 from mintscope.core.payments.redelivery import GENERATED_KEY_BYTES
 from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.edges.api.description.operation import CREDENTIAL, PUBLIC_ROUTE, Operation
 from mintscope.edges.api.gate import NOT_ISSUED, Gate
 from mintscope.edges.api.refusals import NO_SALES
 from mintscope.edges.api.wire import (
@@ -97,23 +99,31 @@ class RotateRoutes:
     rate_limit: RateLimit
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
 
-    async def make_rotation_challenge(self, request: Request) -> Response:
-        """Write the text that a wallet must sign; nothing is looked up, nothing is stored."""
-        await self.gate.admit(request)
-        merchant = self._expect_merchant()
-        asked = _read(request, await request.body(), Claimed)
-        now = self.clock.now()
-        text = write_challenge(
-            merchant.facilitator.secrets.at(now).rotation,
-            _claim(merchant, asked),
-            now=now,
-            nonce=merchant.facilitator.entropy(NONCE_BYTES),
-        )
-        challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
-        return success(request, challenge, at=now)
-
+    @Operation(
+        "POST",
+        "/v1/credits/rotate",
+        Rotated,
+        takes_key=True,
+        refusals=(
+            *CREDENTIAL,
+            ErrorCode.INVALID_PROOF,
+            ErrorCode.ROTATED_RECENTLY,
+            ErrorCode.NOTHING_TO_ROTATE,
+            ErrorCode.PAYLOAD_TOO_LARGE,
+            ErrorCode.PAYMENT_UNAVAILABLE,
+            *PUBLIC_ROUTE,
+        ),
+        status=201,
+        proofs=(("creditToken",), ()),
+        body=Proof,
+    )
     async def rotate_credits(self, request: Request) -> Response:
-        """Move all credits of a token to a new one, which is answered once."""
+        """Move all credits to a new token, on the old one or a signed challenge.
+
+        Moves credits to a new credit token: all of those on the token in Authorization, or those
+        that the purchases of a wallet brought, on its signed challenge. The old token is void at
+        once. Costs nothing.
+        """
         caller = await self.gate.admit(request)
         merchant = self._expect_merchant()
         key, body = idempotency_key(request), await request.body()
@@ -133,6 +143,33 @@ class RotateRoutes:
         else:
             raise MissingToken(NOTHING_PRESENTED)
         return success(request, rotated, at=self.clock.now(), status=201)
+
+    @Operation(
+        "POST",
+        "/v1/credits/rotate/challenge",
+        Challenge,
+        refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
+        body=Claimed,
+    )
+    async def make_rotation_challenge(self, request: Request) -> Response:
+        """A text whose signature proves to be the wallet that paid.
+
+        Returns a text for a wallet to sign, good for 5 minutes; signed, it moves the credits that
+        this wallet bought to a new credit token. Costs nothing.
+        """
+        # Nothing is looked up, and nothing is stored.
+        await self.gate.admit(request)
+        merchant = self._expect_merchant()
+        asked = _read(request, await request.body(), Claimed)
+        now = self.clock.now()
+        text = write_challenge(
+            merchant.facilitator.secrets.at(now).rotation,
+            _claim(merchant, asked),
+            now=now,
+            nonce=merchant.facilitator.entropy(NONCE_BYTES),
+        )
+        challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
+        return success(request, challenge, at=now)
 
     async def _rotate_by_wallet(
         self, request: Request, merchant: Merchant, proof: Proof

@@ -5,8 +5,9 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import InvalidBundle, MissingToken, PriceUnavailable
+from mintscope.base.errors import ErrorCode, InvalidBundle, MissingToken, PriceUnavailable
 from mintscope.base.time import DAY_S
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.checkout.merchant import AcceptedToken, Merchant
 from mintscope.core.checkout.order import bundle_order
 from mintscope.core.credits.ledger import CreditLedger, Statement
@@ -15,10 +16,19 @@ from mintscope.core.payments.demand import Credits, Wanted
 from mintscope.core.payments.outcome import Settled
 from mintscope.core.payments.payment import PaidReport, TopUp
 from mintscope.core.payments.pricing.price_list import BUNDLES, Bundle, PriceList, parse_bundle
+from mintscope.edges.api.description.operation import (
+    ANY_BUNDLE,
+    PAYMENT,
+    PUBLIC_ROUTE,
+    SPENDER,
+    SPENDERS,
+    Operation,
+)
 from mintscope.edges.api.gate import Caller, Gate
 from mintscope.edges.api.offers import bundle_resource
 from mintscope.edges.api.refusals import NO_SALES
 from mintscope.edges.api.wire import (
+    Balance,
     BundleLine,
     Bundles,
     Currency,
@@ -27,12 +37,14 @@ from mintscope.edges.api.wire import (
     HistoryLine,
     PricedIn,
     Purchase,
+    PurchaseQuery,
     success,
 )
 from mintscope.edges.api.x402 import ResourceServer
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
+BUYERS: Final = (("x402",), ("x402", "creditToken"), ("x402", "apiKey"))
 ON_ANOTHER: Final = (
     "The payment has arrived and its credits are where the credential that was sent with it spends"
     " them; expected that one in the Authorization header."
@@ -53,8 +65,15 @@ class CreditRoutes:
     resource_server: ResourceServer
     clock: Clock
 
+    @Operation(
+        "GET", "/v1/credits/bundles", Bundles, refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE)
+    )
     async def list_bundles(self, request: Request) -> Response:
-        """Endpoint 2: the bundles at the prices of this minute."""
+        """Credits for sale, and their prices now.
+
+        Returns the bundles of credits for sale, with their prices of this minute in USD and in
+        atoms of the payment token. Costs nothing.
+        """
         await self.gate.admit(request)
         if self.merchant is None:
             raise PriceUnavailable(NO_SALES)
@@ -70,8 +89,27 @@ class CreditRoutes:
             ]
         return success(request, bundles, at=self.clock.now())
 
+    @Operation(
+        "POST",
+        "/v1/credits/purchase",
+        Purchase,
+        refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE),
+        status=201,
+        proofs=BUYERS,
+        is_charged=True,
+        price=ANY_BUNDLE,
+        query=PurchaseQuery,
+        scope=Scope.TRADE_WRITE,
+    )
     async def buy_credits(self, request: Request) -> Response:
-        """Endpoint 3: check, settle, hand out; what a credential sent along spends is topped up."""
+        """Buy credits: on a new credit token, or for the credential that is sent along.
+
+        Sells a bundle of credits for a payment on Solana (x402), without an account: the answer is
+        a new credit token, or the credits are added to the credit token or the account of the API
+        key in Authorization. Ask once without payment for the terms, then send the same request
+        with PAYMENT-SIGNATURE. Send an Idempotency-Key with both: if the answer is lost, the same
+        payment with the same key returns it again for a day.
+        """
         caller = await self.gate.admit(request)
         bundle = _bundle(request)
 
@@ -112,8 +150,37 @@ class CreditRoutes:
             )
         return Purchase(token=settled.token, credits=purchase.credits, price_paid=paid)
 
+    @Operation(
+        "GET",
+        "/v1/credits/balance",
+        Balance,
+        refusals=(*SPENDER, *PUBLIC_ROUTE),
+        proofs=SPENDERS,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_credit_balance(self, request: Request) -> Response:
+        """Credits left on a credit token, or to the user of an API key.
+
+        Returns the credits left on the credit token, or to the user of the API key, that is sent
+        along. Costs nothing.
+        """
+        balance = await self.gate.balance(await self.gate.admit(request))
+        return success(request, Balance(balance=balance), at=self.clock.now())
+
+    @Operation(
+        "GET",
+        "/v1/credits/history",
+        History,
+        refusals=(*SPENDER, *PUBLIC_ROUTE),
+        proofs=SPENDERS,
+        scope=Scope.TRADE_READ,
+    )
     async def get_credit_history(self, request: Request) -> Response:
-        """Return the entries of a balance, of a credit token or a user, newest first."""
+        """Where credits came from and went, of a credit token or of the user of an API key.
+
+        Returns what moved the balance of the credit token, or of the user of the API key, newest
+        first, and the sum of what requests have spent. Costs nothing.
+        """
         account = self.gate.payer(await self.gate.admit(request)).account
         nothing = Statement(balance=0, spent=0, entries=[])
         statement = nothing if account is None else await self.ledger.statement(account)

@@ -12,13 +12,13 @@ from msgspec import UNSET, UnsetType
 from mintscope.base.errors import BadRequest, ErrorCode, ServiceError
 from mintscope.base.primitives import EACH_ONCE, AddressText, Mint, Slot, about
 from mintscope.base.solana import USDC, WSOL
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import Order
 from mintscope.core.market.report import PLAIN, ReadReport, ReportKind, TokenReport
 from mintscope.core.payments.pricing.price_list import REQUEST_USD
 from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.edges.api.description import texts
-from mintscope.edges.api.description.operation import Operation, PriceRange
+from mintscope.edges.api.description.operation import SPENDERS, Operation, PriceRange
 from mintscope.edges.api.v1 import PRIVATE, V1, kind_of, mint_of
 from mintscope.edges.api.wire import ErrorBody, ReportQuery, Wire, success_with_body
 from mintscope.edges.server.json_body import UnreadableBody, parse_shape
@@ -73,38 +73,39 @@ class BatchRoute:
 
     v1: V1
 
-    def operation(self) -> Operation:
-        """Return the route and its description."""
-        return Operation(
-            "POST",
-            PATH,
-            self.get_token_batch,
-            ReportBatch,
-            "Reports of up to 50 tokens: a credit for each that is delivered",
-            description=texts.BATCH,
-            unit="for each report",
-            price=PriceRange(REQUEST_USD, REQUEST_USD * MINTS_MAX),
-            refusals=(
-                ErrorCode.INVALID_TOKEN_ADDRESS,
-                ErrorCode.INVALID_PAYMENT,
-                ErrorCode.MISSING_TOKEN,
-                ErrorCode.INVALID_TOKEN,
-                ErrorCode.INSUFFICIENT_SCOPE,
-                ErrorCode.PAYMENT_REQUIRED,
-                ErrorCode.INSUFFICIENT_CREDITS,
-                ErrorCode.KEY_CAP_REACHED,
-                ErrorCode.PAYLOAD_TOO_LARGE,
-                ErrorCode.RATE_LIMITED,
-                ErrorCode.SERVICE_UNAVAILABLE,
-            ),
-            proofs=(("creditToken",), ("apiKey",)),
-            is_charged=True,
-            takes_key=True,
-            body=BatchRequest,
-        )
-
+    @Operation(
+        "POST",
+        PATH,
+        ReportBatch,
+        unit="for each report",
+        price=PriceRange(REQUEST_USD, REQUEST_USD * MINTS_MAX),
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.INVALID_PAYMENT,
+            ErrorCode.MISSING_TOKEN,
+            ErrorCode.INVALID_TOKEN,
+            ErrorCode.INSUFFICIENT_SCOPE,
+            ErrorCode.PAYMENT_REQUIRED,
+            ErrorCode.INSUFFICIENT_CREDITS,
+            ErrorCode.KEY_CAP_REACHED,
+            ErrorCode.PAYLOAD_TOO_LARGE,
+            ErrorCode.RATE_LIMITED,
+            ErrorCode.SERVICE_UNAVAILABLE,
+        ),
+        proofs=SPENDERS,
+        is_charged=True,
+        takes_key=True,
+        body=BatchRequest,
+        scope=Scope.TRADE_READ,
+    )
     async def get_token_batch(self, request: Request) -> Response:
-        """Admit, parse, sell what there is for as many credits, respond."""
+        """Reports of up to 50 tokens: a credit for each that is delivered.
+
+        Returns the reports of up to 50 tokens, each as GET /v1/token/{tokenAddress} gives it, or
+        why there is none. Costs one credit for each report that is delivered, and nothing for the
+        others; without enough credits for all of them nothing is delivered or charged. Paid with
+        credits alone.
+        """
         caller = await self.v1.gate.admit(request)
         asked = _asked(request, await request.body())
         mints = each_once(asked.mints)
@@ -159,11 +160,6 @@ def _newest(reports: Iterable[ReadReport]) -> int | None:
     ages = [each.price_age_ms for each in reports]
     known = [age for age in ages if age is not None]
     return min(known) if known and len(known) == len(ages) else None
-
-
-def batch_operation(v1: V1) -> Operation:
-    """Return the route, with the parts of *v1*."""
-    return BatchRoute(v1).operation()
 
 
 def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:

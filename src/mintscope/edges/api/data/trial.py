@@ -7,7 +7,6 @@ from mintscope.base.errors import ErrorCode, RateLimited
 from mintscope.base.limits import Limits, take_all
 from mintscope.core.market.report import TokenReport
 from mintscope.edges.api.data.query import read_query
-from mintscope.edges.api.description import texts
 from mintscope.edges.api.description.operation import PUBLIC_ROUTE, Operation
 from mintscope.edges.api.v1 import V1, kind_of, mint_of
 from mintscope.edges.api.wire import ReportQuery, success_with_body
@@ -48,27 +47,26 @@ class TrialRoute:
         if bounds.views_per_day:
             self._counted.append(FreeViews.of(bounds.views_per_day, limits.limiter))
 
-    def operation(self) -> Operation:
-        """Return the route, and its description."""
-        return Operation(
-            "GET",
-            PATH,
-            self.try_token,
-            TokenReport,
-            f"The same report for free, {self._bounds.reports_per_day} a day and client address",
-            description=texts.TRIAL.format(per_day=self._bounds.reports_per_day),
-            refusals=(
-                ErrorCode.INVALID_TOKEN_ADDRESS,
-                ErrorCode.TOKEN_NOT_FOUND,
-                ErrorCode.INSUFFICIENT_DATA,
-                ErrorCode.DATA_STALE,
-                *PUBLIC_ROUTE,
-            ),
-            query=ReportQuery,
-        )
-
+    @Operation(
+        "GET",
+        PATH,
+        TokenReport,
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.TOKEN_NOT_FOUND,
+            ErrorCode.INSUFFICIENT_DATA,
+            ErrorCode.DATA_STALE,
+            *PUBLIC_ROUTE,
+        ),
+        query=ReportQuery,
+    )
     async def try_token(self, request: Request) -> Response:
-        """Return the report that GET /v1/token/{tokenAddress} sells; errors are not counted."""
+        """The same report for free, $per_day a day and client address.
+
+        Returns what GET /v1/token/{tokenAddress} sells, of now and whole, without a credential or a
+        payment: $per_day reports a day and client address, views of token pages on the web site
+        among them. Errors are not counted.
+        """
         await self._requests.pass_through(request)
         mint = mint_of(request.path_params["tokenAddress"])
         kind = kind_of(read_query(request, ReportQuery))

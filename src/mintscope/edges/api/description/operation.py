@@ -1,8 +1,21 @@
-"""The operations of the API: routes, and their descriptions for programs."""
+"""The operations of the API: each is its handler, decorated with all that programs must know.
 
-from dataclasses import KW_ONLY, dataclass
+    @Operation("GET", "/v1/groups", Groups, refusals=EVERY_ROUTE, proofs=KEY)
+    async def list_groups(self, request: Request) -> Response:
+        '''Watchlists of the account.
+
+        Returns the watchlists of the account of the API key. Costs nothing.
+        '''
+
+The routes, OpenAPI, /llms.txt, /docs, MCP and the types of the clients follow from it.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from string import Template
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,7 +24,9 @@ from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.updates.server_sent import CONTENT_TYPE
 from mintscope.core.payments.pricing.price_list import BUNDLES, REQUEST_USD
 from mintscope.edges.api.failures import ENVELOPE, ErrorFormat
-from mintscope.edges.server.routes import Route
+from mintscope.edges.server.request import Request
+from mintscope.edges.server.response import AnyResponse
+from mintscope.edges.server.routes import Endpoint, Route
 
 JSON_TYPE: Final = "application/json"
 EVENTS_TYPE: Final = CONTENT_TYPE.decode()
@@ -28,6 +43,8 @@ PAYMENT: Final = (
 )
 SPENDER: Final = (*CREDENTIAL, ErrorCode.INSUFFICIENT_SCOPE)
 SPENDERS: Final = (("creditToken",), ("apiKey",))
+PAYERS: Final = (*SPENDERS, ("x402",))
+KEY: Final = (("apiKey",),)
 PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
 OF_A_TOKEN: Final = (
     ErrorCode.INVALID_TOKEN_ADDRESS,
@@ -40,6 +57,9 @@ OF_A_TOKEN: Final = (
     ErrorCode.DATA_STALE,
     *PUBLIC_ROUTE,
 )
+# The codes of routes that take an API key, and of those with a body.
+EVERY_ROUTE: Final = (*SPENDER, *PUBLIC_ROUTE)
+WITH_BODY: Final = (*EVERY_ROUTE, ErrorCode.PAYLOAD_TOO_LARGE)
 X402: Final = "x402"  # the proof that is a payment
 
 
@@ -76,32 +96,27 @@ TAGS: Final = (
 
 
 API_KEY: Final = "apiKey"
-# Areas of scopes, by the beginning of a path: the first that fits.
-AREAS: Final = (
-    ("/v1/account/wallets", "wallets"),
-    ("/v1/account/payments", "wallets"),
-    ("/v1/account", "trade"),
-    ("/v1/groups", "groups"),
-    ("/v1/signals", "signals"),
-    ("/v1/credits", "trade"),
-    ("/v1/token", "trade"),
-    ("/v1/screen", "trade"),
-    ("/v1/stream", "trade"),
-)
-READ_BY_POST: Final = frozenset({"/v1/tokens/batch", "/v1/screen"})
+HANDLER_MARK: Final = "operation"  # the attribute of a handler that holds its operation
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[AnyResponse]])
+
+
+async def unbound(_request: Request) -> AnyResponse:
+    """Stand for the handler until there is an object that has it."""
+    raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Operation(Route):
-    """A route of the API, and its description for programs.
+    """A route of the API and its description for programs, as a decorator of its handler.
 
     data           the type of the envelope's data, or of a body without envelope
-    summary        what it is for, in a few words
-    description    the same in sentences: units, cost, what to do when it fails
+    summary        its purpose in a few words: the first sentence of the handler's docstring
+    description    the same in sentences: units, cost, what to do if it fails; the other paragraphs
     refusals       the codes a client must expect, besides those of every route
     status         of its success
     proofs         what it may be called with, as names of PROOFS; each an
                    alternative, none for a route that is open to everyone
+    scope          that an API key needs for it; None if it takes no key, or any
     price          of one call, where it is charged
     unit           what a credit is taken for, where that is not one call
     query          the shape of its query, as `data.query.read_query` reads it
@@ -115,13 +130,15 @@ class Operation(Route):
     Operations count their requests themselves: by credential, or by address.
     """
 
+    endpoint: Endpoint = field(default=unbound, kw_only=True)
     data: type[Any]
-    summary: str
     _: KW_ONLY
+    summary: str = ""
     description: str = ""
     refusals: tuple[ErrorCode, ...] = ()
     status: int = 200
     proofs: tuple[tuple[str, ...], ...] = ()
+    scope: Scope | None = None
     price: PriceRange = ONE_CREDIT
     unit: str = ""
     query: type[msgspec.Struct] | None = None
@@ -131,6 +148,14 @@ class Operation(Route):
     takes_key: bool = False
     error_format: ErrorFormat = ENVELOPE
     limits_itself: bool = True
+
+    def __call__(self, handler: Handler) -> Handler:
+        """Return *handler*, which is described by its docstring from now on."""
+        first, _, rest = inspect.cleandoc(handler.__doc__ or "").partition("\n\n")
+        summary = " ".join(first.split()).removesuffix(".")
+        description = " ".join(rest.split())
+        vars(handler)[HANDLER_MARK] = replace(self, summary=summary, description=description)
+        return handler
 
     @property
     def path_params(self) -> list[str]:
@@ -160,15 +185,6 @@ class Operation(Route):
         return f"one credit{usd} {self.unit}".strip()
 
     @property
-    def scope(self) -> Scope | None:
-        """The scope that an API key needs for it; None if it takes no key, or any."""
-        area = next((area for start, area in AREAS if self.path.startswith(start)), None)
-        if area is None or not any(API_KEY in proof for proof in self.proofs):
-            return None
-        is_read = self.method == "GET" or self.path in READ_BY_POST
-        return Scope(f"{area}:{'read' if is_read else 'write'}")
-
-    @property
     def text(self) -> str:
         """The description, with the scope that an API key needs."""
         text = self.description or self.summary
@@ -184,3 +200,23 @@ class Operation(Route):
         """Its name among all operations: that of what answers, as programs write names."""
         verb, *words = str(self.endpoint.__name__).split("_")
         return verb + "".join(map(str.capitalize, words))
+
+
+def operations_of(handlers: object, **values: object) -> list[Operation]:
+    """Return the operations whose handlers are methods of *handlers*, in the order of the class.
+
+    values    written into summaries and descriptions, where they have `$name`
+    """
+    found: list[Operation] = []
+    for name, handler in vars(type(handlers)).items():
+        operation = getattr(handler, HANDLER_MARK, None)
+        if isinstance(operation, Operation):
+            found.append(
+                replace(
+                    operation,
+                    endpoint=getattr(handlers, name),
+                    summary=Template(operation.summary).safe_substitute(values),
+                    description=Template(operation.description).safe_substitute(values),
+                )
+            )
+    return found

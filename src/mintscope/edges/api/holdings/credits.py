@@ -7,6 +7,7 @@ import msgspec
 
 from mintscope.base.clock import Clock
 from mintscope.base.errors import (
+    ErrorCode,
     IdempotencyKeyUsed,
     InsufficientCredits,
     InvalidToken,
@@ -24,6 +25,7 @@ from mintscope.core.accounts.keys.api_key import Holder, KeyId, KeyLine
 from mintscope.core.accounts.keys.scope import Scope, in_order
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.edges.api.accounts.key_gate import KeyGate
+from mintscope.edges.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.edges.api.holdings.body import read_body
 from mintscope.edges.api.holdings.wire import (
     AccountHoldings,
@@ -41,6 +43,7 @@ from mintscope.edges.server.rate_limit import RateLimit
 from mintscope.edges.server.request import Request, parse_id
 from mintscope.edges.server.response import Response
 
+MOVE: Final = (*WITH_BODY, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.IDEMPOTENCY_KEY_USED)
 NOT_ISSUED: Final = "creditToken: expected a credit token that this service has issued"
 LOOSER: Final = (
     "A key can lower a cap, or set one where there is none. To raise or remove a cap, its owner"
@@ -67,14 +70,39 @@ class AccountCreditRoutes:
     deposits: RateLimit
     clock: Clock
 
+    @Operation(
+        "GET",
+        "/v1/account",
+        AccountHoldings,
+        refusals=EVERY_ROUTE,
+        proofs=KEY,
+        scope=Scope.TRADE_READ,
+    )
     async def get_account(self, request: Request) -> Response:
-        """Return the credits of the user, and the spends of each key this month."""
+        """Credits of the user of an API key, and what each key spent this month.
+
+        Returns the credits of the account of the API key, and of each of its active keys what it
+        has spent this month and may spend. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.TRADE_READ)
         holdings = await self.credits.holdings(holder.key.user_id)
         return success(request, _holdings(holder, holdings), at=self.clock.now())
 
+    @Operation(
+        "PATCH",
+        "/v1/account/keys/{keyId}",
+        CappedKey,
+        refusals=(*WITH_BODY, ErrorCode.OWNER_ONLY, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        body=NewCap,
+        scope=Scope.TRADE_WRITE,
+    )
     async def cap_api_key(self, request: Request) -> Response:
-        """Lower what a key may spend in a month."""
+        """Lower what an API key may spend in a calendar month, or set a cap where there is none.
+
+        Lowers what an API key of the account may spend in a calendar month (UTC), or sets a cap
+        where there is none; only its owner can raise it, on the pages. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
         key_id, asked = _key_id(request), await read_body(request, NewCap)
         capped = await self.credits.tighten(holder, key_id, asked.month_credits_max)
@@ -85,8 +113,23 @@ class AccountCreditRoutes:
         answer = CappedKey(key_id=key_id, month_credits_max=capped.month_credits_max)
         return success(request, answer, at=self.clock.now())
 
+    @Operation(
+        "POST",
+        "/v1/account/credits/deposit",
+        DepositReceipt,
+        takes_key=True,
+        refusals=MOVE,
+        proofs=KEY,
+        body=DepositOrder,
+        scope=Scope.TRADE_WRITE,
+    )
     async def deposit_credits(self, request: Request) -> Response:
-        """Move credits of a credit token into the account of the user."""
+        """Move credits of a credit token into the account.
+
+        Moves credits of a credit token into the account of the API key, all of them unless the body
+        says how many. With an Idempotency-Key a repeated request moves nothing twice. Costs
+        nothing.
+        """
         holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
         asked, key = await read_body(request, DepositOrder), idempotency_key(request)
         await self.deposits.pass_through(request, f"user {holder.key.user_id}")
@@ -101,8 +144,24 @@ class AccountCreditRoutes:
         )
         return success(request, receipt, at=self.clock.now())
 
+    @Operation(
+        "POST",
+        "/v1/account/credits/withdraw",
+        WithdrawalReceipt,
+        takes_key=True,
+        refusals=(*MOVE, ErrorCode.OWNER_ONLY),
+        status=201,
+        proofs=KEY,
+        body=WithdrawalOrder,
+        scope=Scope.TRADE_WRITE,
+    )
     async def withdraw_credits(self, request: Request) -> Response:
-        """Move credits of the user to a new credit token, which is answered once."""
+        """Move credits of the account to a new credit token.
+
+        Moves credits of the account of the API key to a new credit token, which the answer shows. A
+        key that has a cap cannot. With an Idempotency-Key a repeated request returns the same token
+        again. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
         asked, key = await read_body(request, WithdrawalOrder), idempotency_key(request)
         await self.withdrawals.pass_through(request, f"user {holder.key.user_id}")

@@ -9,7 +9,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
 from mintscope.base.clock import Clock
-from mintscope.base.errors import BadRequest, InvalidProof, NotFound
+from mintscope.base.errors import BadRequest, ErrorCode, InvalidProof, NotFound
 from mintscope.base.foreign import parsed_by_others
 from mintscope.base.primitives import Signature, UnixMs, Wallet
 from mintscope.core.accounts.holdings.linking import Wallets
@@ -32,6 +32,7 @@ from mintscope.core.credits.challenge import (
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.edges.api.holdings.body import read_body
 from mintscope.edges.api.holdings.wire import (
     LinkedWallets,
@@ -69,13 +70,37 @@ class WalletRoutes:
     wallets: Wallets
     clock: Clock
 
+    @Operation(
+        "GET",
+        "/v1/account/wallets",
+        LinkedWallets,
+        refusals=EVERY_ROUTE,
+        proofs=KEY,
+        scope=Scope.WALLETS_READ,
+    )
     async def list_wallets(self, request: Request) -> Response:
-        """Return the linked wallets."""
+        """Wallets that are linked to the account.
+
+        Returns the wallets whose owner has proven to be the user of the API key. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.WALLETS_READ)
         return self._linked(request, await self.wallets.of_user(holder.key.user_id))
 
+    @Operation(
+        "POST",
+        "/v1/account/wallets/challenge",
+        Challenge,
+        refusals=WITH_BODY,
+        proofs=KEY,
+        body=LinkRequest,
+        scope=Scope.WALLETS_WRITE,
+    )
     async def make_wallet_challenge(self, request: Request) -> Response:
-        """Write the text that the wallet must sign; nothing is stored."""
+        """A text whose signature links a wallet.
+
+        Returns a text for a wallet to sign, good for 5 minutes; signed, it links the wallet to the
+        account. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
         wallet = _wallet((await read_body(request, LinkRequest)).wallet)
         now = self.clock.now()
@@ -88,8 +113,22 @@ class WalletRoutes:
         challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
         return success(request, challenge, at=now)
 
+    @Operation(
+        "POST",
+        "/v1/account/wallets",
+        LinkedWallets,
+        refusals=(*WITH_BODY, ErrorCode.INVALID_PROOF),
+        status=201,
+        proofs=KEY,
+        body=LinkProof,
+        scope=Scope.WALLETS_WRITE,
+    )
     async def link_wallet(self, request: Request) -> Response:
-        """Link the wallet that has signed a challenge."""
+        """Link the wallet that has signed a challenge.
+
+        Links the wallet that has signed the challenge to the account, so that its payments are
+        listed there. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
         proof = await read_body(request, LinkProof)
         wallet = _wallet(proof.wallet)
@@ -108,16 +147,41 @@ class WalletRoutes:
             raise BadRequest(TOO_MANY)
         return self._linked(request, linked, status=201)
 
+    @Operation(
+        "DELETE",
+        "/v1/account/wallets/{wallet}",
+        LinkedWallets,
+        refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        scope=Scope.WALLETS_WRITE,
+    )
     async def unlink_wallet(self, request: Request) -> Response:
-        """Unlink a wallet."""
+        """Unlink a wallet.
+
+        Unlinks a wallet from the account; its payments are not listed there any more. Costs
+        nothing.
+        """
         holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
         left = await self.wallets.unlink(holder, _wallet(request.path_params["wallet"]))
         if left is None:
             raise NotFound
         return self._linked(request, left)
 
+    @Operation(
+        "GET",
+        "/v1/account/payments",
+        Payments,
+        refusals=EVERY_ROUTE,
+        proofs=KEY,
+        query=PaymentsQuery,
+        scope=Scope.WALLETS_READ,
+    )
     async def list_payments(self, request: Request) -> Response:
-        """Return the payments of the linked wallets, newest first."""
+        """Payments of the linked wallets, newest first.
+
+        Returns the payments of the wallets that are linked to the account, newest first: what was
+        asked for, what arrived, and what became of it. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.WALLETS_READ)
         query = read_query(request, PaymentsQuery)
         before = None

@@ -7,6 +7,7 @@ from typing import Final
 from mintscope.base.clock import Clock
 from mintscope.base.errors import (
     BadRequest,
+    ErrorCode,
     IdempotencyKeyUsed,
     NotFound,
     ServiceError,
@@ -24,15 +25,18 @@ from mintscope.core.accounts.signals.signals import Signals
 from mintscope.edges.api.accounts.key_gate import KeyGate
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
+from mintscope.edges.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.edges.api.holdings.body import read_body
 from mintscope.edges.api.signals.lines import changes_of, event_of, line_facts, line_of, rule_of
 from mintscope.edges.api.signals.wire import (
     NEW_SIGNAL,
     ChangedSignal,
+    EventLine,
     EventPosition,
     Events,
     EventsQuery,
     MadeSignal,
+    SignalLine,
     SignalList,
 )
 from mintscope.edges.api.wire import success
@@ -41,6 +45,13 @@ from mintscope.edges.server.rate_limit import RateLimit
 from mintscope.edges.server.request import Request, parse_id
 from mintscope.edges.server.response import Response
 
+OF_ONE: Final = (*EVERY_ROUTE, ErrorCode.NOT_FOUND)
+MAKING: Final = (
+    *WITH_BODY,
+    ErrorCode.INVALID_TOKEN_ADDRESS,
+    ErrorCode.NOT_FOUND,
+    ErrorCode.IDEMPOTENCY_KEY_USED,
+)
 NO_MORE: Final = "expected at most {most} signals: delete one before"
 NO_MORE_OF_ALL: Final = "There are as many signals as this service looks at."
 NO_MORE_MINTS: Final = "The signals of this service look at as many tokens as they can."
@@ -57,13 +68,39 @@ class SignalRoutes:
     tests: RateLimit
     clock: Clock
 
+    @Operation(
+        "GET", "/v1/signals", SignalList, refusals=EVERY_ROUTE, proofs=KEY, scope=Scope.SIGNALS_READ
+    )
     async def list_signals(self, request: Request) -> Response:
-        """Return the signals."""
+        """Alert rules of the account.
+
+        Returns the signals of the account of the API key, in the order in which they were made.
+        Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
         return self._list(request, await self.signals.of_user(holder.key.user_id))
 
+    @Operation(
+        "POST",
+        "/v1/signals",
+        MadeSignal,
+        takes_key=True,
+        refusals=MAKING,
+        status=201,
+        proofs=KEY,
+        body=NEW_SIGNAL,
+        scope=Scope.SIGNALS_WRITE,
+    )
     async def make_signal(self, request: Request) -> Response:
-        """Make a signal; return the secret of its webhook."""
+        """Make an alert rule.
+
+        Makes an alert rule over one number of a token's report, checked after every slot with a
+        trade of it. It fires when the number crosses a level or another number, or moves so many
+        percent within a window: once, hourly or each time, as `fires` says; the first look fires
+        nothing. With candles=closed it is checked as each minute ends. Webhooks are signed with
+        webhookSecret, shown only here (Standard Webhooks), and retried for 24 hours. An account may
+        hold 20. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
         key, asked = idempotency_key(request), rule_of(await read_body(request, NEW_SIGNAL))
         self._expect_sound(asked)
@@ -72,14 +109,41 @@ class SignalRoutes:
             raise self._refusal(made)
         return self._with_secret(request, made, status=201)
 
+    @Operation(
+        "GET",
+        "/v1/signals/{signalId}",
+        SignalLine,
+        refusals=OF_ONE,
+        proofs=KEY,
+        scope=Scope.SIGNALS_READ,
+    )
     async def get_signal(self, request: Request) -> Response:
-        """Return one signal."""
+        """An alert rule.
+
+        Returns a signal. One of another account is not found. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
         found = await self.signals.find(holder.key.user_id, _signal_id(request))
         return self._one(request, found)
 
+    @Operation(
+        "PATCH",
+        "/v1/signals/{signalId}",
+        SignalLine,
+        refusals=(*WITH_BODY, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        body=ChangedSignal,
+        scope=Scope.SIGNALS_WRITE,
+    )
     async def change_signal(self, request: Request) -> Response:
-        """Change some of what a signal asks for."""
+        """Change an alert rule.
+
+        Changes what is named, and nothing else; the mint, the fields and the kind stay. After
+        another level, margin, percent, window, candles, fires or expiresAt, and after being
+        inactive, the signal begins again: its first look fires nothing. A webhook that was disabled
+        is tried again once it has another address, or was inactive and is active again. Costs
+        nothing.
+        """
         holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
         signal_id = _signal_id(request)
         changes = changes_of(await read_body(request, ChangedSignal))
@@ -94,34 +158,40 @@ class SignalRoutes:
             raise self._refusal(changed)
         return self._one(request, changed)
 
+    @Operation(
+        "DELETE",
+        "/v1/signals/{signalId}",
+        SignalList,
+        refusals=OF_ONE,
+        proofs=KEY,
+        scope=Scope.SIGNALS_WRITE,
+    )
     async def delete_signal(self, request: Request) -> Response:
-        """Delete a signal and its events."""
+        """Delete an alert rule.
+
+        Deletes a signal and its events, and returns the signals that are left. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
         left = await self.signals.delete(holder.key.user_id, _signal_id(request))
         if left is None:
             raise NotFound
         return self._list(request, left)
 
-    async def renew_webhook_secret(self, request: Request) -> Response:
-        """Make another webhook secret and return it."""
-        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
-        renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
-        if renewed is None:
-            raise NotFound
-        return self._with_secret(request, renewed, status=201)
-
-    async def test_signal(self, request: Request) -> Response:
-        """Send the owner of a signal a test."""
-        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
-        signal_id = _signal_id(request)
-        await self.tests.pass_through(request, holder.key.user_id)
-        firing = await self.signals.test(holder.key.user_id, signal_id)
-        if firing is None:
-            raise NotFound
-        return success(request, event_of(firing), at=self.clock.now(), status=201)
-
+    @Operation(
+        "GET",
+        "/v1/signals/{signalId}/events",
+        Events,
+        refusals=OF_ONE,
+        proofs=KEY,
+        query=EventsQuery,
+        scope=Scope.SIGNALS_READ,
+    )
     async def list_signal_events(self, request: Request) -> Response:
-        """Return the firings of a signal, newest first."""
+        """What an alert rule has fired, newest first.
+
+        Returns what a signal has fired in the last 30 days, newest first, and what became of the
+        webhook and the e-mail. Costs nothing.
+        """
         holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
         signal_id = _signal_id(request)
         query = read_query(request, EventsQuery)
@@ -137,6 +207,50 @@ class SignalRoutes:
             cursor = encode_cursor(EventPosition(page[-1].firing_id))
         events = Events(events=[event_of(each) for each in page], next_cursor=cursor)
         return success(request, events, at=self.clock.now())
+
+    @Operation(
+        "POST",
+        "/v1/signals/{signalId}/secret",
+        MadeSignal,
+        refusals=OF_ONE,
+        status=201,
+        proofs=KEY,
+        scope=Scope.SIGNALS_WRITE,
+    )
+    async def renew_webhook_secret(self, request: Request) -> Response:
+        """Make another webhook secret.
+
+        Makes another webhook secret and returns it, this once. For 24 hours webhooks are signed
+        with both. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
+        if renewed is None:
+            raise NotFound
+        return self._with_secret(request, renewed, status=201)
+
+    @Operation(
+        "POST",
+        "/v1/signals/{signalId}/test",
+        EventLine,
+        refusals=OF_ONE,
+        status=201,
+        proofs=KEY,
+        scope=Scope.SIGNALS_WRITE,
+    )
+    async def test_signal(self, request: Request) -> Response:
+        """Send a test of an alert rule.
+
+        Notifies the owner of a signal now, as if it fired, with a made-up number; the webhook has
+        the type `signal.test`. Ten times an hour. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        signal_id = _signal_id(request)
+        await self.tests.pass_through(request, holder.key.user_id)
+        firing = await self.signals.test(holder.key.user_id, signal_id)
+        if firing is None:
+            raise NotFound
+        return success(request, event_of(firing), at=self.clock.now(), status=201)
 
     def _expect_sound(self, asked: SignalRule) -> None:
         flaw = self.signals.flaw(asked)

@@ -7,6 +7,7 @@ from typing import Final
 
 from mintscope.base.errors import BadRequest, DataStale, ErrorCode, InvalidPayment
 from mintscope.base.primitives import Mint
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.checkout.order import Order
 from mintscope.core.credits.debit import Debited
 from mintscope.core.market.report import ReportKind
@@ -14,7 +15,7 @@ from mintscope.core.market.updates.server_sent import CONTENT_TYPE
 from mintscope.core.payments.protocol.requirement import Resource
 from mintscope.edges.api.data.batch import each_once
 from mintscope.edges.api.data.query import read_query
-from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description.operation import SPENDERS, Operation
 from mintscope.edges.api.gate import Caller
 from mintscope.edges.api.refusals import FOR_CREDITS
 from mintscope.edges.api.streams.minutes import PaidMinutes
@@ -29,14 +30,6 @@ from mintscope.edges.server.streams.streams import Streams
 PATH: Final = "/v1/stream"
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 LAST_EVENT_ID: Final = b"last-event-id"
-STREAM: Final = (
-    "Sends price and changed indicators of each token as server-sent events: a snapshot, then"
-    " updates, at most four a second. Costs one credit for each token and started minute, taken in"
-    " advance, given back if nothing could be sent; it ends cleanly when the credits do. Send"
-    " Last-Event-ID to go on after a break. Paid with credits alone. By WebSocket at the same"
-    ' address: each event is a JSON message; {"type": "auth", "token": ..., "mints": [...]} may be'
-    " the first one instead of headers."
-)
 HEADERS: Final[tuple[Header, ...]] = (
     (b"content-type", CONTENT_TYPE),
     PRIVATE,
@@ -51,40 +44,43 @@ class StreamRoute:
     streams: Streams
     v1: V1
 
-    def operation(self) -> Operation:
-        """Return the route and its description."""
-        return Operation(
-            "GET",
-            PATH,
-            self.open_stream,
-            StreamEvents,
-            "Price and indicators as they change: a credit for each token and started minute",
-            description=STREAM,
-            unit="for each token and started minute",
-            refusals=(
-                ErrorCode.INVALID_TOKEN_ADDRESS,
-                ErrorCode.INVALID_PAYMENT,
-                ErrorCode.MISSING_TOKEN,
-                ErrorCode.INVALID_TOKEN,
-                ErrorCode.PAYMENT_REQUIRED,
-                ErrorCode.INSUFFICIENT_CREDITS,
-                ErrorCode.KEY_CAP_REACHED,
-                ErrorCode.INSUFFICIENT_SCOPE,
-                ErrorCode.TOKEN_NOT_FOUND,
-                ErrorCode.INSUFFICIENT_DATA,
-                ErrorCode.DATA_STALE,
-                ErrorCode.RATE_LIMITED,
-                ErrorCode.SERVICE_UNAVAILABLE,
-            ),
-            proofs=(("creditToken",), ("apiKey",)),
-            is_charged=True,
-            query=StreamQuery,
-            media_type=CONTENT_TYPE.decode(),
-            takes_websocket=True,
-        )
-
+    @Operation(
+        "GET",
+        PATH,
+        StreamEvents,
+        unit="for each token and started minute",
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.INVALID_PAYMENT,
+            ErrorCode.MISSING_TOKEN,
+            ErrorCode.INVALID_TOKEN,
+            ErrorCode.PAYMENT_REQUIRED,
+            ErrorCode.INSUFFICIENT_CREDITS,
+            ErrorCode.KEY_CAP_REACHED,
+            ErrorCode.INSUFFICIENT_SCOPE,
+            ErrorCode.TOKEN_NOT_FOUND,
+            ErrorCode.INSUFFICIENT_DATA,
+            ErrorCode.DATA_STALE,
+            ErrorCode.RATE_LIMITED,
+            ErrorCode.SERVICE_UNAVAILABLE,
+        ),
+        proofs=SPENDERS,
+        is_charged=True,
+        query=StreamQuery,
+        media_type=CONTENT_TYPE.decode(),
+        takes_websocket=True,
+        scope=Scope.TRADE_READ,
+    )
     async def open_stream(self, request: Request) -> PushedResponse:
-        """Admit, parse, see that there is something to send, take the first minute, begin."""
+        """Price and indicators as they change: a credit for each token and started minute.
+
+        Sends price and changed indicators of each token as server-sent events: a snapshot, then
+        updates, at most four a second. Costs one credit for each token and started minute, taken in
+        advance, given back if nothing could be sent; it ends cleanly when the credits do. Send
+        Last-Event-ID to go on after a break. Paid with credits alone. By WebSocket at the same
+        address: each event is a JSON message; {"type": "auth", "token": ..., "mints": [...]} may be
+        the first one instead of headers.
+        """
         caller = await self.v1.gate.admit(request)
         asked = read_query(request, StreamQuery)
         since = _since(request)
@@ -155,11 +151,6 @@ class StreamRoute:
                 f"expected data of at most {stale_after_s:g} s; older is not sold."
                 " Nothing was charged."
             )
-
-
-def stream_operation(streams: Streams, v1: V1) -> Operation:
-    """Return the route, with the parts of *v1*."""
-    return StreamRoute(streams, v1).operation()
 
 
 def _since(request: Request) -> int | None:

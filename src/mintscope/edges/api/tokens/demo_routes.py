@@ -1,7 +1,6 @@
 """GET /v1/demo/token and /v1/demo/402: free, and of no effect."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,15 +26,6 @@ REFUSED: Final = (
     " was charged."
 )
 
-REPORT: Final = (
-    "Returns the report of a token that does not exist, as GET /v1/token/{tokenAddress} would:"
-    " always the same, to build a client with. Free."
-)
-DEMAND: Final = (
-    "Answers 402 with PAYMENT-REQUIRED, always the same, to build a payer with. It is on the test"
-    " network, and nothing can be bought with it: a payment is read and refused. Free."
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoRoutes:
@@ -45,29 +35,19 @@ class DemoRoutes:
     clock: Clock
     origin: str
 
-    def operations(self) -> Sequence[Operation]:
-        """Return the operations."""
-        # fmt: off
-        return (
-            Operation(
-                "GET", "/v1/demo/token", self.get_demo_token, TokenReport,
-                "A report of a token that does not exist, always the same",
-                description=REPORT, refusals=(ErrorCode.RATE_LIMITED,), is_conditional=True,
-            ),
-            Operation(
-                "GET", "/v1/demo/402", self.get_demo_402, Failure,
-                "A demand for a payment that buys nothing, always the same", description=DEMAND,
-                refusals=(
-                    ErrorCode.INVALID_PAYMENT, ErrorCode.PAYMENT_REQUIRED,
-                    ErrorCode.PAYMENT_FAILED, ErrorCode.RATE_LIMITED,
-                ),
-                status=402,
-            ),
-        )
-        # fmt: on
-
+    @Operation(
+        "GET",
+        "/v1/demo/token",
+        TokenReport,
+        refusals=(ErrorCode.RATE_LIMITED,),
+        is_conditional=True,
+    )
     async def get_demo_token(self, request: Request) -> Response:
-        """Answer as endpoint 1 does, of a token that does not exist."""
+        """A report of a token that does not exist, always the same.
+
+        Returns the report of a token that does not exist, as GET /v1/token/{tokenAddress} would:
+        always the same, to build a client with. Free.
+        """
         await self.limit.pass_through(request)
         report = await asyncio.to_thread(demo_report)
         request.response_headers += Freshness().headers(
@@ -76,8 +56,24 @@ class DemoRoutes:
         body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
         return Response(200, body, etag=report.tag)
 
+    @Operation(
+        "GET",
+        "/v1/demo/402",
+        Failure,
+        refusals=(
+            ErrorCode.INVALID_PAYMENT,
+            ErrorCode.PAYMENT_REQUIRED,
+            ErrorCode.PAYMENT_FAILED,
+            ErrorCode.RATE_LIMITED,
+        ),
+        status=402,
+    )
     async def get_demo_402(self, request: Request) -> Response:
-        """Refuse every request, and every payment; raise what endpoint 1 raises then."""
+        """A demand for a payment that buys nothing, always the same.
+
+        Answers 402 with PAYMENT-REQUIRED, always the same, to build a payer with. It is on the test
+        network, and nothing can be bought with it: a payment is read and refused. Free.
+        """
         await self.limit.pass_through(request)
         presented = request.values(PAYMENT_SIGNATURE.lower().encode())
         if len(presented) > 1:

@@ -22,7 +22,7 @@ from mintscope.core.market.listing.listed import (
 from mintscope.core.market.listing.names import cleaned
 from mintscope.edges.api.data.cursor import EXPECTED, decode_cursor, encode_cursor
 from mintscope.edges.api.data.query import read_query
-from mintscope.edges.api.description.operation import Operation
+from mintscope.edges.api.description.operation import PUBLIC_ROUTE, Operation, operations_of
 from mintscope.edges.api.tokens.demo_routes import DemoRoutes
 from mintscope.edges.api.tokens.icon import Icon, icon_of
 from mintscope.edges.api.tokens.metadata import metadata_of
@@ -44,21 +44,6 @@ PICTURE_ALONE: Final[Header] = (
 )
 NOT_SNIFFED: Final[Header] = (b"x-content-type-options", b"nosniff")
 UNREAD: Final = "The chain has not been asked yet what this token is; ask again in some minutes."
-
-
-LIST: Final = (
-    "Returns the tokens that are tracked, by the page: name, symbol, price, change, volume of a"
-    " day, market cap where it is known, and which timeframes are ready. Costs nothing; 60 requests"
-    " a minute and address. query searches names, symbols and mints."
-)
-METADATA: Final = (
-    "Returns what the chain says of a token: name, supply, who can make more or freeze it, fees and"
-    " other extensions, also in sentences. Costs nothing; 60 requests a minute and address."
-)
-ICON: Final = (
-    "Returns a picture of the token as SVG, drawn from the bytes of its mint: the same for ever,"
-    " and not its logo. Costs nothing; 60 requests a minute and address."
-)
 
 
 class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
@@ -95,38 +80,14 @@ class TokenRoutes:
     limit: AddressLimit
     clock: Clock
 
-    def operations(self) -> Sequence[Operation]:
-        """Return the operations."""
-        counted = (ErrorCode.RATE_LIMITED,)
-        served = (*counted, ErrorCode.SERVICE_UNAVAILABLE)
-        about = "/v1/token/{tokenAddress}"
-        # fmt: off
-        return (
-            Operation(
-                "GET", "/v1/tokens", self.list_tokens, TokenPage,
-                "All tokens that are tracked, sorted and searched", description=LIST,
-                refusals=served, query=ListQuery,
-            ),
-            Operation(
-                "GET", f"{about}/metadata", self.get_token_metadata, Metadata,
-                "The facts of a token on chain: supply, authorities, extensions",
-                description=METADATA,
-                refusals=(
-                    ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND,
-                    ErrorCode.INSUFFICIENT_DATA, *served,
-                ),
-            ),
-            Operation(
-                "GET", f"{about}/icon.svg", self.get_token_icon, Icon,
-                "A picture of the token, drawn from the bytes of its mint", description=ICON,
-                refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, *counted), media_type="image/svg+xml",
-                is_conditional=True,
-            ),
-        )
-        # fmt: on
-
+    @Operation("GET", "/v1/tokens", TokenPage, refusals=PUBLIC_ROUTE, query=ListQuery)
     async def list_tokens(self, request: Request) -> Response:
-        """Answer one page of the list."""
+        """All tokens that are tracked, sorted and searched.
+
+        Returns the tokens that are tracked, by the page: name, symbol, price, change, volume of a
+        day, market cap where it is known, and which timeframes are ready. Costs nothing; 60
+        requests a minute and address. query searches names, symbols and mints.
+        """
         await self.limit.pass_through(request)
         asked = read_query(request, ListQuery)
         question = ListQuestion(
@@ -139,8 +100,23 @@ class TokenRoutes:
         data = await asyncio.to_thread(_page, self.lists.newest(), asked, question)
         return success(request, data, at=self.clock.now())
 
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/metadata",
+        Metadata,
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.TOKEN_NOT_FOUND,
+            ErrorCode.INSUFFICIENT_DATA,
+            *PUBLIC_ROUTE,
+        ),
+    )
     async def get_token_metadata(self, request: Request) -> Response:
-        """Answer what the token is."""
+        """The facts of a token on chain: supply, authorities, extensions.
+
+        Returns what the chain says of a token: name, supply, who can make more or freeze it, fees
+        and other extensions, also in sentences. Costs nothing; 60 requests a minute and address.
+        """
         await self.limit.pass_through(request)
         mint = mint_of(request.path_params["tokenAddress"])
         facts = await self.lists.facts_of(mint)
@@ -153,8 +129,20 @@ class TokenRoutes:
         data = metadata_of(mint, facts, UnixS(now // SECOND_MS), look_alike_of)
         return success(request, data, at=now)
 
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/icon.svg",
+        Icon,
+        refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.RATE_LIMITED),
+        media_type="image/svg+xml",
+        is_conditional=True,
+    )
     async def get_token_icon(self, request: Request) -> Response:
-        """Answer the picture, of any mint: it says nothing of whether it is tracked."""
+        """A picture of the token, drawn from the bytes of its mint.
+
+        Returns a picture of the token as SVG, drawn from the bytes of its mint: the same for ever,
+        and not its logo. Costs nothing; 60 requests a minute and address.
+        """
         await self.limit.pass_through(request)
         picture = icon_of(mint_of(request.path_params["tokenAddress"]))
         headers = (SVG, A_WEEK, PICTURE_ALONE, NOT_SNIFFED)
@@ -168,7 +156,7 @@ def token_operations(
     limit = limits.of(parts.limit)
     tokens = TokenRoutes(lists=parts.lists, limit=limit, clock=clock)
     demo = DemoRoutes(limit=limit, clock=clock, origin=parts.origin)
-    return (*tokens.operations(), *demo.operations())
+    return [*operations_of(tokens), *operations_of(demo)]
 
 
 def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> TokenPage:

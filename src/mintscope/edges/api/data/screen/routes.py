@@ -1,7 +1,7 @@
 """GET and POST /v1/screen: the tokens for which a condition is true, up to 100 for a credit."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -12,6 +12,7 @@ import msgspec
 from mintscope.base.errors import BadRequest, ErrorCode, ServiceUnavailable
 from mintscope.base.primitives import Slot
 from mintscope.base.time import SECOND_MS
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.checkout.checkout import Delivered
 from mintscope.core.checkout.order import report_order
 from mintscope.core.market.listing.listed import ListedTokens, TokenLists
@@ -33,8 +34,7 @@ from mintscope.edges.api.data.screen.wire import (
     ScreenQuery,
     ScreenRequest,
 )
-from mintscope.edges.api.description import texts
-from mintscope.edges.api.description.operation import OF_A_TOKEN, Operation
+from mintscope.edges.api.description.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.edges.api.gate import Caller
 from mintscope.edges.api.offers import screen_resource
 from mintscope.edges.api.v1 import V1
@@ -44,7 +44,6 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
 
 PATH: Final = "/v1/screen"
-PROOFS: Final = (("creditToken",), ("apiKey",), ("x402",))
 OF_NO_TOKEN: Final = {
     ErrorCode.INVALID_TOKEN_ADDRESS,
     ErrorCode.TOKEN_NOT_FOUND,
@@ -72,32 +71,53 @@ class ScreenRoutes:
     lists: TokenLists
     follows_files: Callable[[], bool]
 
-    def operations(self) -> Sequence[Operation]:
-        """Return the operations."""
-        summary = "Tokens for which a condition is true, up to 100 for a credit"
-        # fmt: off
-        return (
-            Operation(
-                "GET", PATH, self.screen_tokens, ScreenPage, f"{summary}; none for an empty page",
-                description=texts.SCREEN, unit="a page", refusals=REFUSALS, proofs=PROOFS,
-                is_charged=True, takes_key=True, query=ScreenQuery,
-            ),
-            Operation(
-                "POST", PATH, self.screen_tokens_by_body, ScreenPage,
-                f"{summary}: asked for in JSON", description=texts.SCREEN, unit="a page",
-                refusals=(*REFUSALS, ErrorCode.PAYLOAD_TOO_LARGE), proofs=PROOFS, is_charged=True,
-                takes_key=True, body=ScreenRequest,
-            ),
-        )
-        # fmt: on
-
+    @Operation(
+        "GET",
+        PATH,
+        ScreenPage,
+        unit="a page",
+        refusals=REFUSALS,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=ScreenQuery,
+        scope=Scope.TRADE_READ,
+    )
     async def screen_tokens(self, request: Request) -> Response:
-        """Admit, parse the query, sell a page, respond."""
+        """Tokens for which a condition is true, up to 100 for a credit; none for an empty page.
+
+        Returns the tracked Solana tokens for which a condition is true, up to 100 a page: price,
+        changes, volumes, liquidity, market cap, age and confidence, and EMA 9, 21, 50, 200, RSI 14
+        and MACD (12, 26, 9) from candles of 1, 5, 15 and 60 minutes, each as the report has it, as
+        of the newest final slot. Costs one credit or one payment a page, and nothing for a page
+        without tokens; errors cost nothing, and say at which character the condition is wrong.
+        nextCursor leads to the next page.
+        """
         caller = await self.v1.gate.admit(request)
         return await self._sell(request, caller, read_query(request, ScreenQuery))
 
+    @Operation(
+        "POST",
+        PATH,
+        ScreenPage,
+        unit="a page",
+        refusals=(*REFUSALS, ErrorCode.PAYLOAD_TOO_LARGE),
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        body=ScreenRequest,
+        scope=Scope.TRADE_READ,
+    )
     async def screen_tokens_by_body(self, request: Request) -> Response:
-        """Admit, parse the body, sell a page, respond; without a body, of all tokens."""
+        """Tokens for which a condition is true, up to 100 for a credit: asked for in JSON.
+
+        Returns the tracked Solana tokens for which a condition is true, up to 100 a page: price,
+        changes, volumes, liquidity, market cap, age and confidence, and EMA 9, 21, 50, 200, RSI 14
+        and MACD (12, 26, 9) from candles of 1, 5, 15 and 60 minutes, each as the report has it, as
+        of the newest final slot. Costs one credit or one payment a page, and nothing for a page
+        without tokens; errors cost nothing, and say at which character the condition is wrong.
+        nextCursor leads to the next page.
+        """
         caller = await self.v1.gate.admit(request)
         body = await request.body()
         try:
@@ -128,13 +148,6 @@ class ScreenRoutes:
         self.v1.freshness.expect(report)
         request.expect_client()
         return Delivered(report, 1 if page.tokens else 0)
-
-
-def screen_operations(
-    lists: TokenLists, v1: V1, follows_files: Callable[[], bool]
-) -> Sequence[Operation]:
-    """Return the routes, which share gate, freshness and refusals with the report of a token."""
-    return ScreenRoutes(v1=v1, lists=lists, follows_files=follows_files).operations()
 
 
 def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:

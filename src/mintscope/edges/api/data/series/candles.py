@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from mintscope.base.errors import BadRequest, InsufficientData
 from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.log import LogTip
 from mintscope.core.market.series.candles import (
     WIDTHS,
@@ -28,6 +29,7 @@ from mintscope.edges.api.data.series.wire import (
     CandlePage,
     CandlesQuery,
 )
+from mintscope.edges.api.description.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -40,8 +42,27 @@ class CandleRoutes:
     shop: SeriesShop
     encoded: EncodedCandles
 
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/candles",
+        CandlePage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=CandlesQuery,
+        scope=Scope.TRADE_READ,
+    )
     async def get_candles(self, request: Request) -> Response:
-        """Admit, parse, sell a page, respond."""
+        """Candles of a token, up to 1,000 for a credit; none for a page without any.
+
+        Returns candles of a Solana token from its swaps, oldest first, up to 1,000 a page: open,
+        high, low and close in USD and SOL, buy and sell volume in USD, number of swaps. Costs one
+        credit or one payment a page, and nothing for a page without candles; errors cost nothing.
+        Minutes without a swap have no candle unless fill=previous. Times are Unix seconds;
+        nextCursor leads to the next page.
+        """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, CandlesQuery)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from mintscope.base.errors import BadRequest, InsufficientData
 from mintscope.base.primitives import Mint, UnixS
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.engine.kernels import ACC, Floats
 from mintscope.core.market.indicators import AskedIndicator, read
 from mintscope.core.market.series.candles import (
@@ -51,6 +52,7 @@ from mintscope.edges.api.data.series.indicator_wire import (
 from mintscope.edges.api.data.series.recent import Made
 from mintscope.edges.api.data.series.selling import SeriesShop, Wanted, made_of, not_tracked
 from mintscope.edges.api.data.series.wire import Before
+from mintscope.edges.api.description.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -69,8 +71,27 @@ class IndicatorRoutes:
 
     shop: SeriesShop
 
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/indicators",
+        IndicatorPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=IndicatorsQuery,
+        scope=Scope.TRADE_READ,
+    )
     async def get_indicators(self, request: Request) -> Response:
-        """Admit, parse, sell a page, respond."""
+        """Indicators candle by candle, up to 1,000 for a credit; none for a page without any.
+
+        Returns the indicators of a Solana token candle by candle, oldest first, up to 1,000 points
+        a page: those of the report, ATR, Bollinger bands, VWAP, stochastic RSI, and indicators with
+        parameters such as sma(50) or adx(14), as names asks. Costs one credit or one payment a
+        page, and nothing for a page without points; errors cost nothing. A value is null while
+        there are too few candles. Times are Unix seconds.
+        """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, IndicatorsQuery)

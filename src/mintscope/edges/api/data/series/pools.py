@@ -5,6 +5,7 @@ from typing import Final
 
 from mintscope.base.errors import InsufficientData, ServiceUnavailable
 from mintscope.base.primitives import Mint
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.basis.packed import unpack
 from mintscope.core.market.listing.listed import ListedTokens, TokenLists
 from mintscope.core.market.series.pools import pools_of
@@ -13,6 +14,7 @@ from mintscope.edges.api.data.query import read_query
 from mintscope.edges.api.data.series.pool_wire import PoolLine, PoolPage, PoolsQuery
 from mintscope.edges.api.data.series.recent import Made
 from mintscope.edges.api.data.series.selling import SeriesShop, Wanted, made_of, not_tracked
+from mintscope.edges.api.description.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -27,8 +29,27 @@ class PoolRoutes:
     shop: SeriesShop
     lists: TokenLists
 
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/pools",
+        PoolPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=PoolsQuery,
+        scope=Scope.TRADE_READ,
+    )
     async def get_pools(self, request: Request) -> Response:
-        """Admit, parse, sell a page, respond."""
+        """The pools of a token: what stands in each, what is traded, what a trade would move.
+
+        Returns the pools that decide the price of a Solana token, up to 8, the heaviest first:
+        venue, pair, price, share of what decides the price, US dollars on each side, volume, swaps
+        and traders of 5 minutes and of all kept swaps, and by what part trades of 100, 1,000 and
+        10,000 US dollars would move the price. Costs one credit or one payment; errors cost
+        nothing. As of the newest final slot.
+        """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, PoolsQuery)

@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec.structs import astuple
 
 from mintscope.base.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint, Slot
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.log import Evidence, PricedSwap, Uncounted
 from mintscope.core.market.series.store import LoggedSwap, LoggedSwaps, SwapPlace
 from mintscope.edges.api.data.cursor import decode_cursor, encode_cursor
@@ -20,6 +21,7 @@ from mintscope.edges.api.data.series.wire import (
     SwapPage,
     SwapsQuery,
 )
+from mintscope.edges.api.description.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -34,8 +36,26 @@ class SwapRoutes:
 
     shop: SeriesShop
 
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/swaps",
+        SwapPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=SwapsQuery,
+        scope=Scope.TRADE_READ,
+    )
     async def get_swaps(self, request: Request) -> Response:
-        """Admit, parse, sell a page, respond."""
+        """The newest swaps of a token, up to 500 for a credit; none for a page without any.
+
+        Returns the swaps of a Solana token, newest first, up to 500 a page: slot, time, signature,
+        program, pool, side, amounts and price. Costs one credit or one payment a page, and nothing
+        for a page without swaps; errors cost nothing. nextCursor leads to older ones, as long as
+        they are kept.
+        """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, SwapsQuery)

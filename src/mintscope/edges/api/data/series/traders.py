@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.primitives import MICRO_USD, Mint, UnixS
+from mintscope.core.accounts.keys.scope import Scope
 from mintscope.core.market.series.store import LoggedSwap
 from mintscope.core.market.series.traders import TraderNow, crowd_of, newest, top_traders
 from mintscope.edges.api.data.query import read_query
@@ -18,6 +19,7 @@ from mintscope.edges.api.data.series.trader_wire import (
     TradersQuery,
 )
 from mintscope.edges.api.data.series.wire import Amount
+from mintscope.edges.api.description.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.edges.api.v1 import mint_of
 from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Response
@@ -31,8 +33,27 @@ class TraderRoutes:
 
     shop: SeriesShop
 
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/traders",
+        TraderPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=TradersQuery,
+        scope=Scope.TRADE_READ,
+    )
     async def get_traders(self, request: Request) -> Response:
-        """Admit, parse, sell a page, respond."""
+        """Traders of a token: buyers, sellers, concentration, and the traders with the most.
+
+        Returns who trades a Solana token, of its newest 2,000 kept swaps: buyers, sellers and
+        concentration of 5 minutes and of all of them, and the traders with the most bought and
+        sold, with what they gained on tokens that they bought and sold. A trader is the beginning
+        of an address. Costs one credit or one payment, and nothing if no swap is kept; errors cost
+        nothing.
+        """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, TradersQuery)
