@@ -7,8 +7,9 @@ from typing import Any, Protocol
 import pytest
 
 from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
-from mintscope.base.time import HOUR_MS, MINUTE_MS
+from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.core.payments.books.history import PaymentHistory, Takings
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan, OrphanBooks
 from mintscope.core.payments.books.store import (
     AuditBooks,
@@ -17,9 +18,9 @@ from mintscope.core.payments.books.store import (
     TreasuryBooks,
 )
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
-from mintscope.core.payments.payment import Evidence
+from mintscope.core.payments.payment import Evidence, State
 from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.store import FeesAtRisk, PaymentStore, SalesClosed
+from mintscope.core.payments.store import Begun, Budget, FeesAtRisk, PaymentStore, SalesClosed
 from mintscope.edges.storage.postgres import openers
 from mintscope.edges.storage.sqlite.money.stores import payment_books, payment_store
 from support.scenes.payments.audited import violations_of
@@ -36,7 +37,15 @@ from support.scenes.postgres import dsn_in
 SOME = Signature("signature of a")
 
 
-class Books(AuditBooks, TreasuryBooks, MaintenanceBooks, SalesBooks, OrphanBooks, Protocol):
+class Books(
+    AuditBooks,
+    TreasuryBooks,
+    MaintenanceBooks,
+    SalesBooks,
+    OrphanBooks,
+    PaymentHistory,
+    Protocol,
+):
     """Every port of the books, over one store."""
 
 
@@ -268,3 +277,39 @@ async def test_an_orphan_that_has_a_row_is_none(books: Books, payments: PaymentS
     assert list(await books.orphans()) == []
     found = await books.acknowledge(SOME, note="refunded", by=COMMAND_LINE, now=NOW)
     assert found is Acknowledgement.HAS_ROW
+
+
+async def test_payments_are_listed_by_state_and_what_they_brought_by_day(
+    books: Books, payments: PaymentStore
+) -> None:
+    """Three on one day, of which one fails, and one of a day before in another token."""
+    many = Budget(in_flight_new_payer=99, in_flight_payer=99, in_flight_address=99)
+    day = NOW // DAY_MS
+    for name, at, asset in (
+        ("a", NOW, "scope"),
+        ("b", NOW + 1, "scope"),
+        ("c", NOW + 2, "scope"),
+        ("d", NOW - DAY_MS, "other"),
+        ("e", NOW + 3, "scope"),
+    ):
+        new = new_payment(name, budget=many, begun_at=UnixMs(at), asset=Mint(asset))
+        assert isinstance(await payments.begin(new), Begun)
+    for name, evidence in (("a", LANDED), ("b", LANDED), ("c", REVERTED), ("d", LANDED)):
+        message_hash = new_payment(name).payment.message_hash
+        await payments.resolve(message_hash, evidence, now=NOW, again_ms=AGAIN_MS)
+
+    def names(found: Any) -> list[str]:
+        return [each.signature[-1] for each in found]
+
+    first = await books.newest(None, None, 2)
+    rest = await books.newest(None, (first[-1].begun_at, first[-1].signature), 9)
+
+    assert (names(first), names(rest)) == (["e", "c"], ["b", "a", "d"])
+    assert names(await books.newest(State.FAILED, None, 9)) == ["c"]
+    assert names(await books.newest(State.PENDING, None, 9)) == ["e"]
+    assert names(await books.newest(State.ISSUED, None, 9)) == ["b", "a", "d"]
+    assert await books.takings(UnixMs(NOW - 2 * DAY_MS)) == [
+        Takings(day, Mint("scope"), 10, 2, 2_000),
+        Takings(day - 1, Mint("other"), 10, 1, 1_000),
+    ]
+    assert await books.takings(UnixMs(NOW + 1)) == [Takings(day, Mint("scope"), 10, 1, 1_000)]

@@ -23,6 +23,7 @@ from mintscope.core.market.signals.fields import Field
 from mintscope.core.market.signals.rule import SignalKind
 from mintscope.core.market.store import NewSlot
 from mintscope.shell.wiring.stores import Market
+from support.scenes.payments.paid_rows import PaidRow, insert
 from support.scenes.stores import market_in
 from support.scenes.website import HERE, PASSWORD, Website
 
@@ -131,11 +132,22 @@ async def _person(site: Website) -> dict[str, object]:
         await lists.add(session.user.user_id, watched.line.watchlist_id, Mint(mint))
     alert = await site.accounts.signals.make(session.user.user_id, ALERT)
     assert isinstance(alert, Signal)
+    paid = PaidRow(
+        number=1,
+        begun_at=site.clock.now() - HOUR_MS,
+        account=await site.accounts.credits.open(session.user.user_id),
+    )
+    insert(site.folder, paid, PaidRow(number=2, begun_at=paid.begun_at, amount=2_500))
     await site.accounts.signals.test(session.user.user_id, alert.signal_id)
     await keys.flush()
     await keys.revoke(session, made["ended"])
     await keys.rotate(session, made["old"], overlap_ms=DAY_MS)
-    return {**made, "watchlist": watched.line.watchlist_id, "alert": alert.signal_id}
+    return {
+        **made,
+        "watchlist": watched.line.watchlist_id,
+        "alert": alert.signal_id,
+        "signature": paid.signature,
+    }
 
 
 async def _changes(site: Website) -> dict[str, object]:

@@ -34,7 +34,7 @@ from mintscope.edges.server.streams.streams import Streams
 from mintscope.edges.web.app import groups_of
 from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
-from mintscope.edges.web.pages.render import Features
+from mintscope.edges.web.pages.render import NO_OPERATOR, Features, Operator
 from mintscope.edges.web.review.operations import OperationParts
 from mintscope.edges.web.routes import PageRoute
 from mintscope.shell.config.config import Config
@@ -42,6 +42,7 @@ from mintscope.shell.config.sections import MailConfig, WebConfig
 from mintscope.shell.wiring.accounts import Accounts, open_accounts
 from mintscope.shell.wiring.api import create_api, other_limit
 from mintscope.shell.wiring.following.reports import stream_bounds
+from mintscope.shell.wiring.processes.operating import assets_of
 from mintscope.shell.wiring.site import Pages, credit_sales, described
 from mintscope.shell.wiring.stores import Money, open_market, open_money
 from support.fakes.facts import FACTS
@@ -178,6 +179,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     has_market: bool = False,
     has_token_market: bool = False,
     status: ReadStatus | None = None,
+    operator: Operator = NO_OPERATOR,
     **parts: Any,
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*; *parts* are sections.
@@ -186,6 +188,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     has_market    pages show tokens, those of `shown_market`, and the status of that market; or the
                   tokens of `token_market`
     status        what they say of the status otherwise
+    operator      who operates it
     """
     # Passkeys belong to a name, so the machine itself is known by its name too.
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
@@ -239,6 +242,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             ledger=money.ledger,
             market=None if shown is None else shown.parts,
             status=status if market is None else market.status,
+            operator=operator,
             operations=(
                 run := OperationParts(
                     tracking=kept.tracking,
@@ -246,6 +250,8 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
                     coverage=kept.coverage,
                     sales=money.sales_books,
                     history=None if config.chain.source == "files" else kept.history_asks,
+                    payments=money.payment_history,
+                    assets=assets_of(config.payments),
                 )
             ),
         )

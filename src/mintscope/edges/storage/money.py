@@ -10,6 +10,7 @@ from mintscope.core.accounts.signals.queue import WebhookQueue
 from mintscope.core.accounts.store import AccountStore
 from mintscope.core.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.core.credits.rotation import RotationStore
+from mintscope.core.payments.books.history import PaymentHistory
 from mintscope.core.payments.books.orphans import OrphanBooks
 from mintscope.core.payments.books.store import (
     AuditBooks,
@@ -170,6 +171,11 @@ class Money:
     @property
     def payment_search(self) -> SqlPaymentBooks:
         """The books of payments, for searches of support."""
+        return self._books
+
+    @property
+    def payment_history(self) -> PaymentHistory:
+        """The books of payments, for pages."""
         return self._books
 
     @property

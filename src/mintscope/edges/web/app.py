@@ -32,6 +32,7 @@ from mintscope.base.limits import Limit, Limiter
 from mintscope.core.accounts.factors.factors import Factors
 from mintscope.core.accounts.factors.second_step import SecondStep
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
+from mintscope.core.accounts.holdings.linking import Wallets
 from mintscope.core.accounts.holdings.watching import Watchlists
 from mintscope.core.accounts.keys.api_keys import ApiKeys
 from mintscope.core.accounts.people.address_change import AddressChanges
@@ -41,6 +42,7 @@ from mintscope.core.accounts.reviews import Reviews
 from mintscope.core.accounts.signals.signals import Signals
 from mintscope.core.accounts.signups.signups import Signups
 from mintscope.core.credits.ledger import CreditLedger
+from mintscope.core.payments.books.history import NO_ASSETS
 from mintscope.edges.server.application import HttpApplication
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.routes import Router
@@ -60,14 +62,17 @@ from mintscope.edges.web.live.open_pages import OpenPages
 from mintscope.edges.web.mailbox import Mailbox, MailboxPages
 from mintscope.edges.web.market import MarketParts
 from mintscope.edges.web.pages.files import static_files
+from mintscope.edges.web.pages.page import Page
 from mintscope.edges.web.pages.render import Features, PageWriter
 from mintscope.edges.web.review.applications import ReviewPages
 from mintscope.edges.web.review.operations import OperationPages, OperationParts
 from mintscope.edges.web.review.overview import OverviewPages
 from mintscope.edges.web.review.pasts import PastPages
+from mintscope.edges.web.review.payments import MoneyPages
 from mintscope.edges.web.review.users import UserPages
-from mintscope.edges.web.routes import SEGMENT, PageGroup
+from mintscope.edges.web.routes import SEGMENT, PageGroup, PageRoute, get, shows
 from mintscope.edges.web.sales.buying import BuyPages
+from mintscope.edges.web.sales.payments import PaymentPages
 from mintscope.edges.web.sales.pricing import PricingPages
 from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.edges.web.sales.statements import StatementPages
@@ -111,6 +116,7 @@ class WebParts:
     watchlists: Watchlists
     signals: Signals
     signal_tests: Limiter
+    wallets: Wallets
     mailbox: Mailbox | None = None
     operations: OperationParts | None = None
     market: MarketParts | None = None
@@ -128,6 +134,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
     yield EntryPages(people, second_step, may_sign_up=features.has_people)
     yield second_step
     if features.has_people:
+        yield OperatorPages()
         yield LinkPages(people, parts.signup)
         yield KeyPages(parts.keys, parts.credits, origin=origins[0])
         yield AccountPages(people)
@@ -140,6 +147,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
     if features.has_administration:
         yield ReviewPages(parts.review)
         yield UserPages(parts.review)
+        yield _money_pages(parts)
         if parts.operations is not None:
             yield OverviewPages(parts.operations, parts.review)
             lists = None if parts.market is None else parts.market.lists
@@ -183,10 +191,34 @@ def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
     yield PricingPages(parts.sales, read_reference)
     if parts.ledger is not None:
         yield StatementPages(parts.credits, parts.ledger, origin=origin)
+        operations = parts.operations
+        if operations is not None and operations.payments is not None:
+            yield PaymentPages(parts.credits, parts.wallets, operations.payments, operations.assets)
         if parts.sales is not None:
             yield BuyPages(parts.sales, parts.credits, parts.ledger, origin=origin)
     if read_reference is not None:
         yield DocsPages(read_reference, origin=origin)
+
+
+def _money_pages(parts: WebParts) -> MoneyPages:
+    operations = parts.operations
+    return MoneyPages(
+        parts.review,
+        None if operations is None else operations.payments,
+        NO_ASSETS if operations is None else operations.assets,
+        parts.credits,
+        parts.wallets,
+        parts.signals,
+        parts.ledger,
+    )
+
+
+class OperatorPages:
+    """Who operates the service."""
+
+    def routes(self) -> Iterator[PageRoute]:
+        """Return the routes of this group."""
+        yield get("/operator", shows(Page("operator.html")))
 
 
 def _reader(describe: Callable[[], Mapping[str, Any]]) -> Callable[[], Reference]:

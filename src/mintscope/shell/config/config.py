@@ -13,7 +13,7 @@ from mintscope.shell.config.geyser import GeyserConfig
 from mintscope.shell.config.lists import ListsConfig
 from mintscope.shell.config.market import MarketConfig
 from mintscope.shell.config.mcp import McpConfig
-from mintscope.shell.config.operations import BackupConfig, TracingConfig
+from mintscope.shell.config.operations import BackupConfig, OperatorConfig, TracingConfig
 from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.config.signals import SignalsConfig
 from mintscope.shell.config.streams import StreamsConfig
@@ -62,6 +62,7 @@ class Config(BaseSettings):
     lists: ListsConfig = ListsConfig()
     mcp: McpConfig = McpConfig()
     web: sections.WebConfig = sections.WebConfig()
+    operator: OperatorConfig = OperatorConfig()
     mail: sections.MailConfig = sections.MailConfig()
     backup: BackupConfig = BackupConfig()
     log: sections.LogConfig = sections.LogConfig()

@@ -1,9 +1,15 @@
-"""The configuration of backups and of traces."""
+"""The configuration of backups, of traces and of who operates the service."""
+
+from typing import Annotated
 
 from pydantic import Field
 
 from mintscope.shell.config import values
 from mintscope.shell.config.sections import Section
+
+PageUrl = Annotated[
+    Annotated[str, Field(pattern=r"^https://\S+$", max_length=500)] | None, values.UNSET
+]
 
 
 class BackupConfig(Section):
@@ -29,3 +35,18 @@ class TracingConfig(Section):
     """The file that holds otlp_url instead."""
     share_max: float = Field(default=1.0, gt=0, le=1, allow_inf_nan=False)
     """The share of requests that are traced, chosen at random."""
+
+
+class OperatorConfig(Section):
+    """Who operates the service, in the footer of every page, on /operator and on receipts."""
+
+    name: str = Field(default="", max_length=100)
+    """Name of the person or company that sells."""
+    contact: values.Contact = None
+    """Where customers write to, `mailto:help@example.org` or an https address."""
+    terms: PageUrl = None
+    """The https address of the terms of use."""
+    privacy: PageUrl = None
+    """The https address of the privacy notice."""
+    refunds: str = Field(default="", max_length=2_000)
+    """When payments are refunded, in plain text; shown at /operator."""

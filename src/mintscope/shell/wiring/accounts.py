@@ -116,6 +116,7 @@ class Accounts:
             watchlists=self.watchlists,
             signals=self.signals,
             signal_tests=self.signal_tests,
+            wallets=self.wallets,
             mailbox=self.mailbox,
         )
 

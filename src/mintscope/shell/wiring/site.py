@@ -30,7 +30,7 @@ from mintscope.edges.server.server import make_server, serving_beside
 from mintscope.edges.web.app import create_web
 from mintscope.edges.web.front.status import ReadStatus
 from mintscope.edges.web.market import MarketParts
-from mintscope.edges.web.pages.render import Features
+from mintscope.edges.web.pages.render import NO_OPERATOR, Features, Operator
 from mintscope.edges.web.review.operations import OperationParts
 from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.shell.config.sections import WebConfig
@@ -110,6 +110,7 @@ class Pages:
     status: ReadStatus | None = None
     operations: OperationParts | None = None
     has_payments: bool = False
+    operator: Operator = NO_OPERATOR
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         """Return what answers on the listener of *api*: it alone, or with the pages."""
@@ -119,6 +120,7 @@ class Pages:
             has_administration=self.web.admin_port is None,
             has_payments=self.has_payments or self.sales is not None,
             needs_second_factor=self.web.second_factor_for_administrators,
+            operator=self.operator,
         )
         pages = self._create(features, origins, described(api, origins[0]))
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
@@ -127,7 +129,9 @@ class Pages:
         """Return what answers on a listener of its own for administrators."""
         return self._create(
             Features(
-                has_people=False, needs_second_factor=self.web.second_factor_for_administrators
+                has_people=False,
+                needs_second_factor=self.web.second_factor_for_administrators,
+                operator=self.operator,
             ),
             origins,
         )

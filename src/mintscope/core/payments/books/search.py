@@ -89,16 +89,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A search for payments, which matches if any field does.
 
     hint    all eight last characters of a credit token
+    limit   payments, and orphans, at most
     """
 
     signatures: Sequence[Signature] = ()
     payers: Sequence[Wallet] = ()
     accounts: Sequence[CreditAccount] = ()
     hint: str | None = None
+    limit: int = FOUND_MAX
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a search, newest first, at most FOUND_MAX of each.
+    """The results of a search, newest first, at most the limit of each.
 
     payment_count, orphan_count, token_count    payments, orphans and credit tokens in the store
     """

@@ -90,6 +90,24 @@ class PageContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """Who operates the service, as configured; "" and None are not shown.
+
+    contact, terms, privacy   addresses: `mailto:` or https
+    refunds                   when payments are refunded, in plain text
+    """
+
+    name: str = ""
+    contact: str | None = None
+    terms: str | None = None
+    privacy: str | None = None
+    refunds: str = ""
+
+
+NO_OPERATOR: Final = Operator()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
     """Optional parts of the pages here.
 
@@ -98,6 +116,7 @@ class Features:
     has_mailbox         e-mails are shown at /mailbox
     has_payments        requests and credits are sold
     needs_second_factor administration is for administrators who have one
+    operator            who operates the service
     """
 
     has_people: bool = True
@@ -105,6 +124,7 @@ class Features:
     has_mailbox: bool = False
     has_payments: bool = False
     needs_second_factor: bool = False
+    operator: Operator = NO_OPERATOR
 
 
 class PageWriter:

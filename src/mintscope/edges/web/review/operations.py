@@ -14,6 +14,7 @@ from mintscope.core.market.history.asking import HistoryAsks
 from mintscope.core.market.listing.listed import ListedMint, ListQuestion, TokenLists
 from mintscope.core.market.store import MarketReader, TrackedMint, Tracking
 from mintscope.core.payments.books.closure import PAUSED
+from mintscope.core.payments.books.history import NO_ASSETS, Assets, PaymentHistory
 from mintscope.core.payments.books.store import SalesBooks
 from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
@@ -32,6 +33,7 @@ class OperationParts:
 
     sales     None where nothing is sold
     history   pasts that are asked for; None where blocks come from files
+    payments  what was paid, in *assets*; None where nothing is sold
     """
 
     tracking: Tracking
@@ -39,6 +41,8 @@ class OperationParts:
     coverage: CoverageReader
     sales: SalesBooks | None
     history: HistoryAsks | None
+    payments: PaymentHistory | None = None
+    assets: Assets = NO_ASSETS
 
 
 class OperationPages:

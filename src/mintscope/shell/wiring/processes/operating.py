@@ -4,16 +4,27 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from mintscope.base.clock import Clock
+from mintscope.base.primitives import Mint
+from mintscope.core.payments.books.history import Assets, Coin
 from mintscope.edges.maintenance.hours import HourWriter
 from mintscope.edges.web.review.operations import OperationParts
 from mintscope.shell.config.config import Config
+from mintscope.shell.config.payments import PaymentsConfig
 from mintscope.shell.wiring.maintenance import running
+from mintscope.shell.wiring.selling.terms import USDC_DECIMALS
 from mintscope.shell.wiring.stores import Market, Money
 
 
 async def write_counted(money: Money, clock: Clock) -> None:
     """Write what this process counted since it began, as a command does that ends at once."""
     await HourWriter(money.accounts, clock, lambda: None, None).round()
+
+
+def assets_of(terms: PaymentsConfig) -> Assets:
+    """Return the tokens that are taken, as configured."""
+    own = Coin(terms.asset_symbol, terms.decimals)
+    usdc = Coin("USDC", USDC_DECIMALS)
+    return Assets(own, {Mint(terms.usdc_mint): usdc, Mint(terms.asset): own})
 
 
 @asynccontextmanager
@@ -30,4 +41,6 @@ async def operating(
             coverage=market.coverage,
             sales=sales,
             history=None if config.chain.source == "files" else market.history_asks,
+            payments=money.payment_history if config.payments.enabled else None,
+            assets=assets_of(config.payments),
         )

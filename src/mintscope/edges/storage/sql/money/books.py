@@ -8,6 +8,7 @@ from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint, Signature, UnixMs
 from mintscope.base.time import HOUR_MS, MINUTE_MS
 from mintscope.core.accounts.audit import Actor
+from mintscope.core.payments.books.history import Place, Takings
 from mintscope.core.payments.books.invariants import (
     DOUBTED_LOOKS,
     SETTLED_AFTER_MS,
@@ -18,8 +19,9 @@ from mintscope.core.payments.books.invariants import (
     Walked,
 )
 from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
-from mintscope.core.payments.books.search import Kept, Wanted
+from mintscope.core.payments.books.search import Kept, KeptPayment, Wanted
 from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
+from mintscope.core.payments.payment import State
 from mintscope.core.payments.store import FeesAtRisk
 from mintscope.edges.storage.database import Database, DatabaseError
 from mintscope.edges.storage.sql.money.audits import (
@@ -31,7 +33,7 @@ from mintscope.edges.storage.sql.money.audits import (
 from mintscope.edges.storage.sql.money.budgets import Budgets
 from mintscope.edges.storage.sql.money.credit_statements import BALANCE_IS_SUM
 from mintscope.edges.storage.sql.money.orphan_table import OrphanTable
-from mintscope.edges.storage.sql.money.search import search
+from mintscope.edges.storage.sql.money.search import newest, search, takings
 from mintscope.edges.storage.sql.money.walk import Walk
 
 T = TypeVar("T")
@@ -240,6 +242,16 @@ class SqlPaymentBooks:
     async def search(self, wanted: Wanted) -> Kept:
         """Return the payments and orphans that match a search of support, newest first."""
         return await self._run(lambda: self._searched(wanted))
+
+    async def newest(
+        self, state: State | None, before: Place | None, limit: int
+    ) -> Sequence[KeptPayment]:
+        """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
+        return await self._run(lambda: newest(self._db, state, before, limit))
+
+    async def takings(self, since: UnixMs) -> Sequence[Takings]:
+        """Return what issued payments that were begun since then have brought, newest first."""
+        return await self._run(lambda: takings(self._db, since))
 
     async def close(self) -> None:
         """Let go of the file, once a job that was cancelled has ended: its thread goes on."""
