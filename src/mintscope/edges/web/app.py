@@ -83,6 +83,7 @@ from mintscope.edges.web.session.leaving import LeavingPages
 from mintscope.edges.web.session.links import LinkPages
 from mintscope.edges.web.token.pages import TokenPages
 from mintscope.edges.web.token.views import Views
+from mintscope.edges.web.tokens.finding import SearchPages
 from mintscope.edges.web.tokens.lines import TokenLines
 from mintscope.edges.web.tokens.search import TokenSearch
 from mintscope.edges.web.tokens.tokens import TokensPages
@@ -166,6 +167,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         pages = OpenPages(market)
         live = LiveFront(market, lines, pages)
         yield TokensPages(market, lines, watching, pages)
+        yield SearchPages(market, TokenSearch(lines))
         yield TokenPages(market, Views(market, parts.credits), watching, pages, origin=origin)
     yield FrontPages(
         parts.review,

@@ -74,6 +74,20 @@ async def test_no_trades_are_told_from_no_buyers(shown_site: Website, stranger: 
     assert re.search(r"Buyers' share 1 m no trades 5 m 0\.00 15 m 0\.00", told)
 
 
+async def test_a_price_of_days_ago_says_so_and_how_it_moved_does_not(
+    shown_site: Website, stranger: Person
+) -> None:
+    assert shown_site.token_market is not None
+    before = words(await stranger.open(f"/token/{SOL}"))
+    await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=3 * 86_400)
+    told = words(await stranger.open(f"/token/{SOL}"))
+
+    assert re.search(r"Last trade \d{4}-\d\d-\d\d, 3 days ago\. The price is from then\.", told)
+    assert "24 h" in before.partition("slot")[0]
+    assert "24 h" not in told.partition("slot")[0]
+    assert "Last trade" not in before + words(await stranger.open(f"/token/{BONE}"))
+
+
 async def test_the_lines_for_programs_have_a_place_for_the_key(stranger: Person) -> None:
     page = (await stranger.open(f"/token/{SOL}")).text
 

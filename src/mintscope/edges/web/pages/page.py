@@ -55,6 +55,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "alert-tests-used": "Nothing was sent: an hour has 10 tests.",
     "alert-changed": "The alert is changed.",
     "alert-deleted": "The alert is deleted.",
+    "search-near": "Nothing is called exactly that. This is the closest name.",
     "watchlist-made": "The watchlist is made. Put tokens on it.",
     "watchlist-renamed": "The watchlist has another name.",
     "watchlist-deleted": "The watchlist is deleted.",
