@@ -27,6 +27,7 @@ ADDRESSES: Final = {
         "home": "/",
         "token": f"/token/{WSOL}",
         "tokens": "/tokens",
+        "search": "/search",
         "status": "/status",
         "tokens-none": "/tokens?q=no+such+token",
         "pricing-nothing-sold": "/pricing",
