@@ -109,6 +109,7 @@ LETTERS: Final = Recipe(
         "edges/mail/test_delivery.py",
         "spec/test_write_budget.py",
         "contract/test_outbox_batches.py",
+        "edges/follow/test_alert_floods.py",
     ),
     mutants=(
         Mutant(
@@ -117,6 +118,20 @@ LETTERS: Final = Recipe(
             "if len(written) + kept_free < bounds.day_max:",
             "if True:",
             ("spec/test_write_budget.py",),
+        ),
+        Mutant(
+            "an alert that floods silences another one",
+            "core/accounts/signals/emails.py",
+            "kept_free = _silent(rows, signal, written) if own else 0",
+            "kept_free = 0",
+            ("edges/follow/test_alert_floods.py",),
+        ),
+        Mutant(
+            "an alert has every e-mail of its account",
+            "core/accounts/signals/emails.py",
+            "if len(own) >= bounds.of_alert_max:",
+            "if False:",
+            ("edges/follow/test_alert_floods.py",),
         ),
         Mutant(
             "an address that is not verified is flooded",

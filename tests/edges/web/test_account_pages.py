@@ -257,3 +257,20 @@ async def test_the_last_administrator_stays(site: Website) -> None:
         assert refused.status_code == 422
         assert "who is the last one" in words(refused)
         assert (await administrator.open("/admin")).status_code == 200
+
+
+async def test_a_user_name_can_be_changed_to_one_that_is_free(site: Website, alice: Person) -> None:
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        taken = await mallory.send("/settings/account/name", {"username": "ann-the-trader"})
+        refused = [
+            words(await alice.send("/settings/account/name", {"username": name}))
+            for name in ("ann-the-trader", "a", "-ann-", "removed-1", "ann the trader")
+        ]
+        changed = await alice.send("/settings/account/name", {"username": "Alice"})
+
+    assert where(taken).endswith("notice=account-renamed")
+    assert "This name is taken." in refused[0]
+    assert all("Expected 3 to 32 characters" in each for each in refused[1:])
+    assert where(changed).endswith("notice=account-renamed")
+    assert "User name alice" in words(await alice.open("/settings/account"))

@@ -29,7 +29,7 @@ from mintscope.core.accounts.signals.signal import (
     SignalRows,
 )
 from mintscope.core.accounts.signals.turn import TurnRows
-from mintscope.core.accounts.user import UserRows
+from mintscope.core.accounts.user import NameRows, UserRows
 
 T = TypeVar("T")
 
@@ -41,6 +41,7 @@ class AccountRows:
     """Every table of accounts, inside one transaction."""
 
     users: UserRows
+    names: NameRows
     applications: ApplicationRows
     api_keys: ApiKeyRows
     user_keys: UserKeyRows

@@ -1,5 +1,6 @@
 """Users: people, who sign in with a password, and agents, who only hold an API key."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,8 @@ from mintscope.core.accounts.email_address import EmailAddress
 
 UserId = NewType("UserId", int)
 
+USERNAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,30}[a-z0-9]")
+REMOVED: Final = "removed-"  # what names of accounts begin with that were removed
 SUFFIX_BYTES: Final = 4
 
 
@@ -93,6 +96,24 @@ class UserRows(Protocol):
 
     def update(self, user_id: UserId, /, **changes: Unpack[UserChanges]) -> None:
         """Change columns of a user."""
+
+
+class NameRows(Protocol):
+    """User names, of all accounts that ever were, inside one transaction."""
+
+    def is_taken(self, username: str) -> bool:
+        """Say whether an account has that name, or had it when it was removed."""
+
+
+class UnusableName(ValueError):
+    """A text that may not be a user name, or one that is taken; the message may be shown."""
+
+
+def expect_username(text: str) -> str:
+    """Return *text* if it may be a user name.  Raises UnusableName."""
+    if not USERNAME.fullmatch(text) or text.startswith(REMOVED):
+        raise UnusableName("expected 3 to 32 characters: a to z, 0 to 9, and hyphens between them")
+    return text
 
 
 def find_person(users: UserRows, email: EmailAddress) -> KeptUser | None:

@@ -39,6 +39,7 @@ from mintscope.core.accounts.user import (
     User,
     UserId,
     UserKind,
+    expect_username,
     find_person,
     username_of,
 )
@@ -160,6 +161,12 @@ class People:
         await self.store.transact(
             lambda rows: person.change_password(rows, session, hashed, nonce, now)
         )
+
+    async def rename(self, session: Session, username: str) -> None:
+        """Give the account another name.  Raises UnusableName, SessionEnded."""
+        name = expect_username(username)
+        now = self.clock.now()
+        await self.store.transact(lambda rows: person.rename(rows, session, name, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Send a link to the person of *email*; the answer does not show whether there is one.

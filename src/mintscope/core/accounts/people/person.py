@@ -21,7 +21,15 @@ from mintscope.core.accounts.people.session import (
 from mintscope.core.accounts.people.taking_back import Ended, announce, end_since
 from mintscope.core.accounts.proof import NewProof, ProofId, Purpose, use_proof
 from mintscope.core.accounts.store import AccountRows
-from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind, find_person
+from mintscope.core.accounts.user import (
+    KeptUser,
+    NewUser,
+    UnusableName,
+    User,
+    UserId,
+    UserKind,
+    find_person,
+)
 
 NO_USER: Final = 0
 
@@ -95,6 +103,17 @@ def change_password(
     announce(rows, owner, EmailKind.PASSWORD_CHANGED, {}, nonce, session.created_at, at)
     end_sessions(rows, owner.user_id, but=session)
     _note(rows, owner.user_id, "changed password", at)
+
+
+def rename(rows: AccountRows, session: Session, username: str, at: UnixMs) -> None:
+    """Give the account another name.  Raises UnusableName if it is taken, SessionEnded."""
+    owner = expect_session(rows, session)
+    if username == owner.username:
+        return
+    if rows.names.is_taken(username):
+        raise UnusableName("this name is taken")
+    rows.users.update(owner.user_id, username=username)
+    _note(rows, owner.user_id, "renamed account", at)
 
 
 def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:

@@ -32,6 +32,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "app-added": "The authenticator app is added. All other sessions were ended.",
     "passkey-added": "The passkey is added. All other sessions were ended.",
     "factor-removed": "It is removed.",
+    "account-renamed": "Your user name is changed.",
     "key-renamed": "The key has its new name.",
     "key-revoked": "The key is revoked.",
     "key-capped": "The cap is changed.",

@@ -1,16 +1,16 @@
 """Settings > Account and Settings > Sessions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from mintscope.base.errors import NotFound
 from mintscope.core.accounts.people.password import WeakPassword
 from mintscope.core.accounts.people.people import People
 from mintscope.core.accounts.people.session import SessionId
-from mintscope.core.accounts.user import UserId
+from mintscope.core.accounts.user import UnusableName, UserId
 from mintscope.edges.server.request import parse_id
 from mintscope.edges.web.form import sentence
-from mintscope.edges.web.pages.page import END_SESSION, Page, PageResponse, Redirect
+from mintscope.edges.web.pages.page import END_SESSION, NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.edges.web.routes import START, Access, PageRequest, PageRoute, get, post, shows
 
 ACCOUNT: Final = "/settings/account"
@@ -30,6 +30,7 @@ class AccountPages:
         fresh = Access.FRESH
         yield get("/settings", shows(Redirect("/settings/api-keys")), signed_in)
         yield get(ACCOUNT, self.show, signed_in)
+        yield post(f"{ACCOUNT}/name", self.rename, signed_in)
         yield post(f"{ACCOUNT}/verify", self.send_verification, signed_in)
         yield post(f"{ACCOUNT}/claim", self.send_claim, signed_in)
         yield get(password, shows(Page("password.html")), fresh)
@@ -40,8 +41,25 @@ class AccountPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show what the account is, and what can be done with it."""
+        return await self._show(request, {"username": request.signed_in.user.username})
+
+    async def rename(self, request: PageRequest) -> PageResponse:
+        """Give the account another user name."""
+        name = request.form.line("username").lower()
+        try:
+            await self._people.rename(request.signed_in, name)
+        except UnusableName as flaw:
+            return await self._show(request, {"username": name}, {"username": sentence(flaw)})
+        return Redirect(ACCOUNT, notice="account-renamed")
+
+    async def _show(
+        self,
+        request: PageRequest,
+        values: Mapping[str, str],
+        errors: Mapping[str, str] = NO_ERRORS,
+    ) -> Page:
         agents = await self._people.claimable(request.signed_in)
-        return Page("account.html", {"agents": agents})
+        return Page("account.html", {"agents": agents}, errors=errors, values=values)
 
     async def send_verification(self, request: PageRequest) -> PageResponse:
         """Write a link to the mailbox."""

@@ -1,4 +1,4 @@
-"""`/search`: one box in the header of every page, for a name, `$GOAT`, a mint or an explorer link."""
+"""`/search`: the box in the header of every page: a name, `$GOAT`, a mint, an explorer link."""
 
 import asyncio
 import re

@@ -25,7 +25,7 @@ USER: Final = Columns(
 
 
 class SqlUserRows(Table[UserId, KeptUser]):
-    """Implements UserRows."""
+    """Implements UserRows and NameRows."""
 
     NAME = "user"
     COLUMNS = Columns(KeptUser, "user", user=USER)
@@ -44,6 +44,11 @@ class SqlUserRows(Table[UserId, KeptUser]):
     def administrators(self) -> Sequence[UserId]:
         """Return every administrator."""
         return [kept.user.user_id for kept in self._all("administrator = 1")]
+
+    def is_taken(self, username: str) -> bool:
+        """Say whether an account has that name, or had it when it was removed."""
+        taken = 'SELECT count(*) FROM "user" WHERE username = ?'
+        return bool(self._db.execute(taken, (username,)).get)
 
     def insert(self, new: NewUser) -> UserId:
         """Add a user."""

@@ -86,8 +86,10 @@ def rows_of(db: Database) -> AccountRows:
     emails = SqlEmailRows(db)
     signals = SqlSignalRows(db)
     firings = SqlFiringRows(db)
+    users = SqlUserRows(db)
     return AccountRows(
-        users=SqlUserRows(db),
+        users=users,
+        names=users,
         applications=SqlApplicationRows(db),
         api_keys=keys,
         user_keys=keys,
