@@ -242,7 +242,6 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             ledger=money.ledger,
             market=None if shown is None else shown.parts,
             status=status if market is None else market.status,
-            operator=operator,
             operations=(
                 run := OperationParts(
                     tracking=kept.tracking,
@@ -252,6 +251,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
                     history=None if config.chain.source == "files" else kept.history_asks,
                     payments=money.payment_history,
                     assets=assets_of(config.payments),
+                    operator=operator,
                 )
             ),
         )

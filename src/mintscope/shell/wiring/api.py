@@ -38,7 +38,6 @@ from mintscope.edges.server.protocol.express import Express
 from mintscope.edges.server.rate_limit import AddressLimits
 from mintscope.edges.server.server import Server, make_server
 from mintscope.edges.server.streams.streams import Streams
-from mintscope.edges.web.pages.render import Operator
 from mintscope.edges.web.sales.selling import CreditSales
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.sections import ApiConfig
@@ -174,7 +173,6 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     rules = age_rules(config.api)
     status = StatusReader(checks, reader, follower, sales, clock.now(), rules, read_coverage)
     pages = Pages(config.web, accounts, by_address, other, clock, ledger, shown, sold, status, run)
-    pages = replace(pages, operator=Operator(**config.operator.model_dump()))
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, by_address, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))

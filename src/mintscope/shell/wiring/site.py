@@ -110,7 +110,11 @@ class Pages:
     status: ReadStatus | None = None
     operations: OperationParts | None = None
     has_payments: bool = False
-    operator: Operator = NO_OPERATOR
+
+    @property
+    def operator(self) -> Operator:
+        """Who operates the service."""
+        return NO_OPERATOR if self.operations is None else self.operations.operator
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         """Return what answers on the listener of *api*: it alone, or with the pages."""

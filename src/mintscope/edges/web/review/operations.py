@@ -18,6 +18,7 @@ from mintscope.core.payments.books.history import NO_ASSETS, Assets, PaymentHist
 from mintscope.core.payments.books.store import SalesBooks
 from mintscope.edges.web.form import sentence
 from mintscope.edges.web.pages.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.edges.web.pages.render import NO_OPERATOR, Operator
 from mintscope.edges.web.routes import Access, PageRequest, PageRoute, get, post
 
 TOKENS: Final = "/admin/tokens"
@@ -34,6 +35,7 @@ class OperationParts:
     sales     None where nothing is sold
     history   pasts that are asked for; None where blocks come from files
     payments  what was paid, in *assets*; None where nothing is sold
+    operator  who operates the service
     """
 
     tracking: Tracking
@@ -43,6 +45,7 @@ class OperationParts:
     history: HistoryAsks | None
     payments: PaymentHistory | None = None
     assets: Assets = NO_ASSETS
+    operator: Operator = NO_OPERATOR
 
 
 class OperationPages:

@@ -7,6 +7,7 @@ from mintscope.base.clock import Clock
 from mintscope.base.primitives import Mint
 from mintscope.core.payments.books.history import Assets, Coin
 from mintscope.edges.maintenance.hours import HourWriter
+from mintscope.edges.web.pages.render import Operator
 from mintscope.edges.web.review.operations import OperationParts
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.payments import PaymentsConfig
@@ -43,4 +44,5 @@ async def operating(
             history=None if config.chain.source == "files" else market.history_asks,
             payments=money.payment_history if config.payments.enabled else None,
             assets=assets_of(config.payments),
+            operator=Operator(**config.operator.model_dump()),
         )
