@@ -24,6 +24,7 @@ from prove.prices.scenarios import (
     out_of_range,
     over_a_window,
     rich,
+    second_market,
     stranger_in_first_minutes,
     washed,
 )
@@ -49,6 +50,7 @@ FOLLOWED: Final[dict[str, Made]] = {
 }
 RESISTED: Final[dict[str, Made]] = {
     "one trade of 2.5 SOL at x5, two pools of 150 SOL": stranger_in_first_minutes,
+    "a second market of a venue that names no pool, at x3": second_market,
     "ten cents at +4.9 %, 200 times": cents_near,
     "35 s of quiet, 0.002 SOL at x20": cents_after_quiet,
     "5 x 10,000 SOL at x500": washed,

@@ -11,6 +11,7 @@ from mintscope.core.market.standing import Offer
 
 START: Final = 1_700_000_000
 SOL_USD: Final = 150.0
+UNNAMED: Final = "unnamed"  # begins pools of a venue that names none: their vaults have to do
 
 
 class Trade(NamedTuple):

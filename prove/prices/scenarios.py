@@ -9,7 +9,17 @@ from random import Random
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from prove.prices.market import SOL_USD, START, Pool, Trade, crowd, in_order, swap_in, trade
+from prove.prices.market import (
+    SOL_USD,
+    START,
+    UNNAMED,
+    Pool,
+    Trade,
+    crowd,
+    in_order,
+    swap_in,
+    trade,
+)
 
 LAUNCHES: Final = Path(__file__).resolve().parents[3] / "shared/data/market_2026"
 MOVED_TO_POOL_SOL: Final = 85.0  # pump.fun moves about that much to the pool
@@ -126,6 +136,14 @@ def stranger_in_first_minutes(seed: int) -> Scenario:
     pools = [Pool("one", 30_000, 30_000), Pool("two", 30_000, 30_000)]
     honest = list(crowd(random, pools, end=7_200, every_s=4.0))
     return Scenario(in_order(honest, [_own(596.0, 5.0, 2.5 * SOL_USD, 2.5 * SOL_USD)]), 600)
+
+
+def second_market(seed: int) -> Scenario:
+    """Return a market of a venue that names no pool, and a stranger's second one there at x3."""
+    pool = Pool(f"{UNNAMED}-0", 100_000, 100_000)
+    honest = list(crowd(Random(seed), [pool], end=1_200, every_s=3.0))
+    own = [_own(700 + 3 * n, 3.0, 1_000.0, 1_000.0, pool=f"{UNNAMED}-1") for n in range(100)]
+    return Scenario(in_order(honest, own), 700)
 
 
 def cents_near(seed: int) -> Scenario:

@@ -12,7 +12,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from prove.prices.market import SOL_USD, START, Trade, trade
+from prove.prices.market import SOL_USD, START, UNNAMED, Trade, trade
 
 from support.scenes.made_transactions import USDC, WSOL, Ix, Tx, address, b58, checked, u64
 
@@ -143,7 +143,8 @@ def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
         checked(mine, quote, vault_in, paid, decimals),
         checked(vault_out, swapped.mint, theirs, received, base_decimals),
     ]
-    call = Ix(CPMM, accounts, SWAP_BASE_INPUT + u64(paid, 0), moved)
+    program = address("venue") if offer.pool.startswith(UNNAMED) else CPMM
+    call = Ix(program, accounts, SWAP_BASE_INPUT + u64(paid, 0), moved)
     tx = Tx(call, signers=(offer.signer,))
     tx.holds(mine, quote, offer.signer, decimals, before=paid)
     tx.holds(theirs, swapped.mint, offer.signer, base_decimals, after=received)
