@@ -158,6 +158,13 @@ BOUGHT: Final = Recipe(
             ("core/market/test_standing_weights.py",),
         ),
         Mutant(
+            "all markets of a venue that names no pool are one",
+            "core/dex/transfers.py",
+            "return BETWEEN_VAULTS.join(sorted(names))",
+            "return token_accounts.owner(known[0])",
+            ("e2e/test_bought_prices.py",),
+        ),
+        Mutant(
             "money out of range counts",
             STANDING,
             "if self.shown is not None and self.shown < depth:",
