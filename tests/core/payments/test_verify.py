@@ -93,6 +93,12 @@ def test_wallets_may_add_their_guards(guards: int) -> None:
         assert isinstance(check(recipe().build(instructions)), Verified)
 
 
+def test_the_compute_budget_may_be_in_the_order_of_mpp() -> None:
+    built = with_instructions(lambda listed: [listed[1], listed[0], *listed[2:]])
+
+    assert isinstance(check(built), Verified)
+
+
 def test_a_legacy_message_is_as_good() -> None:
     assert isinstance(check(recipe(legacy=True).build()), Verified)
 
@@ -337,8 +343,12 @@ CORPUS: Final[dict[str, tuple[Callable[[], bytes], RefusalReason]]] = {
         lambda: with_instructions(lambda listed: [listed[1], listed[1], *listed[2:]]),
         RefusalReason.COMPUTE_BUDGET,
     ),
-    "budget in the other order": (
-        lambda: with_instructions(lambda listed: [listed[1], listed[0], *listed[2:]]),
+    "budget after the transfer": (
+        lambda: with_instructions(lambda listed: [listed[0], listed[2], listed[1], listed[3]]),
+        RefusalReason.COMPUTE_BUDGET,
+    ),
+    "no compute price": (
+        lambda: with_instructions(lambda listed: [listed[0], listed[0], *listed[2:]]),
         RefusalReason.COMPUTE_BUDGET,
     ),
     "a short compute limit": (

@@ -53,8 +53,8 @@ CORS: Final = Cors(
     paths=["/v1/", "/client/", *DESCRIPTIONS],
     methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
     request_headers=[
-        "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "Last-Event-ID",
-        "PAYMENT-SIGNATURE", "SIGN-IN-WITH-X",
+        "Accept-Payment", "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match",
+        "Last-Event-ID", "PAYMENT-SIGNATURE", "SIGN-IN-WITH-X",
         "Access-Control-Expose-Headers",  # official x402 clients send it with their payment
     ],
     exposed=[

@@ -1,9 +1,10 @@
 """The checkout as HTTP: what is presented in headers, and receipts and refusals as headers."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,6 +16,7 @@ from mintscope.base.errors import (
     ServiceError,
 )
 from mintscope.base.metrics import PAYMENTS
+from mintscope.base.time import iso_time
 from mintscope.core.checkout.checkout import (
     Charge,
     CreditCharge,
@@ -52,7 +54,16 @@ from mintscope.core.payments.protocol.headers import (
     encode_required,
     encode_settled,
 )
+from mintscope.core.payments.protocol.mpp import (
+    CHALLENGE_HEADER,
+    RECEIPT_HEADER,
+    accepts_charge,
+    decode_credential,
+    encode_challenge,
+    encode_receipt,
+)
 from mintscope.core.payments.protocol.refusal import Refused
+from mintscope.core.payments.protocol.requirement import Requirement
 from mintscope.core.payments.signed_receipt import receipt_extension
 from mintscope.edges.api.checkout import open_checkout
 from mintscope.edges.api.credits.signing_in import HEADER as SIGN_IN_HEADER
@@ -78,6 +89,9 @@ from mintscope.edges.server.request import Request
 from mintscope.edges.server.response import Header
 
 IDEMPOTENCY_KEY: Final = b"idempotency-key"
+ACCEPT_PAYMENT: Final = b"accept-payment"
+AUTHORIZATION: Final = b"authorization"
+RECEIPT_SHOWN: Final[Header] = (b"access-control-expose-headers", RECEIPT_HEADER.encode())
 OF_VERSION_1: Final = b"x-payment"
 REPLAYED: Final[Header] = (b"idempotent-replayed", b"true")
 READY: Final[Header] = (b"x-token-status", b"ready")
@@ -261,6 +275,10 @@ class ResourceServer:
             extensions=receipt_extension(self._merchant.sign_receipt(settled.payment)),
         )
         request.response_headers.append(_header(PAYMENT_RESPONSE, response))
+        if request.has_payment_of_mpp():
+            at = iso_time(settled.payment.begun_at)
+            receipt = encode_receipt(signature=settled.payment.signature, settled_at=at)
+            request.response_headers += (_header(RECEIPT_HEADER, receipt), RECEIPT_SHOWN)
 
     def _told(
         self,
@@ -287,14 +305,7 @@ class ResourceServer:
             # The body has the general words: headers are short, for proxies.
             words = str(error).removeprefix(unpaid).strip() or UNPAID
             why = cause.reason if isinstance(cause, Refused) else words
-            demand = encode_required(
-                *option.requirements,
-                origin=self._merchant.origin,
-                error=why,
-                advert=self._adverts.find(request.method, request.route),
-                more=more,
-            )
-            headers.append(_header(PAYMENT_REQUIRED, demand))
+            headers += self._demands(self._merchant, request, option.requirements, why, more)
         match cause:
             case Refused(reason=reason, signature=signature) if self._merchant is not None:
                 terms = self._merchant.facilitator.terms
@@ -319,6 +330,36 @@ class ResourceServer:
             )
         return error
 
+    def _demands(
+        self,
+        merchant: Merchant,
+        request: Request,
+        requirements: Sequence[Requirement],
+        why: str,
+        more: Mapping[str, Any],
+    ) -> list[Header]:
+        """Return PAYMENT-REQUIRED, and a challenge of MPP for each asset if it is taken.
+
+        Headers are short, for proxies: beside a challenge PAYMENT-REQUIRED lacks what the body has,
+        or a node.
+        """
+        origin = merchant.origin
+        if not accepts_charge(request.value(ACCEPT_PAYMENT)):
+            advert = self._adverts.find(request.method, request.route)
+            demand = encode_required(
+                *requirements, origin=origin, error=why, advert=advert, more=more
+            )
+            return [_header(PAYMENT_REQUIRED, demand)]
+        plain = [msgspec.structs.replace(each, recent=None) for each in requirements]
+        realm = urlsplit(origin).netloc
+        return [
+            _header(PAYMENT_REQUIRED, encode_required(*plain, origin=origin, error=why)),
+            *(
+                _header(CHALLENGE_HEADER, encode_challenge(each, realm=realm))
+                for each in requirements
+            ),
+        ]
+
 
 def _signs_in(request: Request, caller: Caller) -> bool:
     """Say whether a wallet has signed *request*, and nothing else is presented.
@@ -334,9 +375,11 @@ def _signs_in(request: Request, caller: Caller) -> bool:
 
 def _presented(request: Request) -> Presented:
     values = request.values(PAYMENT_SIGNATURE.lower().encode())
-    if len(values) > 1:
-        raise InvalidPayment(f"expected one {PAYMENT_SIGNATURE} header; there were several")
-    return decode_payment(values[0])
+    if len(values) + request.has_payment_of_mpp() > 1:
+        raise InvalidPayment(
+            f"expected one {PAYMENT_SIGNATURE} or Authorization: Payment header; there were several"
+        )
+    return decode_payment(values[0]) if values else decode_credential(request.value(AUTHORIZATION))
 
 
 def _redelivery_key(request: Request, presented: Presented) -> str | None:

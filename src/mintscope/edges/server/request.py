@@ -14,6 +14,7 @@ BODY_BYTES_MAX: Final = 16 * 1024
 ID_DIGITS_MAX: Final = 18  # an id fits 63 bits
 UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
+PAYMENT_SCHEME: Final = b"payment "  # of Authorization, in lower case: a payment of MPP
 NO_PARAMS: Final[Mapping[str, str]] = {}
 GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
 HAS_PAID: Final = "mintscope.has_paid"  # one that serves the connection before all that have not
@@ -93,11 +94,16 @@ class Request:
         return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
-        """Return the Bearer value: None without Authorization, "" with one that holds none."""
+        """Return the Bearer value: None without Authorization, "" with one that holds none.
+
+        A payment in Authorization is no credential.
+        """
         value = self.headers.get(b"authorization")
         if value is None or self.is_ambiguous():
             return None
         scheme, _, text = value.decode("latin-1").partition(" ")
+        if scheme.lower() == "payment":
+            return None
         return text.strip() if scheme.lower() == "bearer" else ""
 
     def is_ambiguous(self) -> bool:
@@ -118,8 +124,13 @@ class Request:
         return self.headers.get(name, b"").decode("latin-1")
 
     def has_payment(self) -> bool:
-        """Say whether the client presents an x402 payment, readable or not."""
-        return b"payment-signature" in self.headers
+        """Say whether the client presents a payment of x402 or MPP, readable or not."""
+        return b"payment-signature" in self.headers or self.has_payment_of_mpp()
+
+    def has_payment_of_mpp(self) -> bool:
+        """Say whether Authorization holds a payment, readable or not."""
+        value = self.headers.get(b"authorization", b"")
+        return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
 
     async def body(self) -> bytes:
         """Return the body, of at most 16 KiB; the same one each time it is asked for.

@@ -1,7 +1,7 @@
 """The whole API over a real facilitator, store and chain in this process, and its buyers."""
 
 import json
-from base64 import b64decode, b64encode
+from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -154,6 +154,32 @@ def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any)
             "resource": demand["resource"],
         }
     )
+
+
+def credential_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
+    """Write `Authorization: Payment` of MPP by hand; *changes* are to the terms."""
+    offer = demand["accepts"][0] | changes
+    request = {
+        "amount": offer["amount"],
+        "currency": offer["asset"],
+        "externalId": offer["extra"]["memo"],
+        "methodDetails": {"network": "mainnet-beta"},
+        "recipient": offer["payTo"],
+    }
+    challenge = {
+        "id": offer["extra"]["memo"],
+        "realm": "shop.example",
+        "method": "solana",
+        "intent": "charge",
+        "request": as_base64url(request),
+    }
+    payload = {"type": "transaction", "transaction": as_base64(transaction)}
+    return f"Payment {as_base64url({'challenge': challenge, 'payload': payload})}"
+
+
+def as_base64url(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def encoded(content: Any) -> str:

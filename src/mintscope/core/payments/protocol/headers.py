@@ -117,12 +117,12 @@ def decode_payment(header: str) -> Presented:
         raise _invalid("x402Version 2")
     accepted = payload.accepted
     return Presented(
-        transaction=_transaction(payload.payload.get("transaction")),
+        transaction=parse_transaction(payload.payload.get("transaction")),
         scheme=accepted.scheme,
         network=accepted.network,
         asset=accepted.asset,
         pay_to=accepted.pay_to,
-        amount=_amount(accepted.amount),
+        amount=parse_amount(accepted.amount),
         identifier=_identifier(payload.extensions),
         quote=_quote(accepted.extra),
     )
@@ -239,7 +239,11 @@ def _encode(model: PaymentRequired | SettleResponse) -> str:
     return b64encode(model.model_dump_json(by_alias=True, exclude_none=True).encode()).decode()
 
 
-def _transaction(value: object) -> bytes:
+def parse_transaction(value: object) -> bytes:
+    """Return the bytes of *value*, standard base64.
+
+    Raises    InvalidPayment
+    """
     if not isinstance(value, str):
         raise _invalid("payload.transaction to be text")
     try:
@@ -248,7 +252,11 @@ def _transaction(value: object) -> bytes:
         raise _invalid("payload.transaction to be standard base64") from cause
 
 
-def _amount(text: str) -> int:
+def parse_amount(text: str) -> int:
+    """Return the atoms of *text*, between 1 and AMOUNT_MAX.
+
+    Raises    InvalidPayment
+    """
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
         raise _invalid("accepted.amount to be an integer of atoms, as text")
     amount = int(text)

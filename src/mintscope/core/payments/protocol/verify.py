@@ -1,7 +1,7 @@
 """The strict check of a payment: pure, total over bytes, no question to any node.
 
-    0      ComputeBudget SetComputeUnitLimit
-    1      ComputeBudget SetComputeUnitPrice
+    0, 1   ComputeBudget SetComputeUnitLimit and SetComputeUnitPrice; clients of MPP write them the
+           other way round
     2      TransferChecked of the payment token, from the payer's account to the treasury
     3..6   one Memo, the quote or a text of the client's own; and the assertions that wallets add
            to protect their user
@@ -46,6 +46,8 @@ FEE_LAMPORTS_MIN: Final = 2 * LAMPORTS_PER_SIGNATURE  # what no payment can do w
 FEE_LAMPORTS_USUAL: Final = FEE_LAMPORTS_MIN + 1  # official clients ask for a lamport's priority
 OWN_MEMO_BYTES: Final = range(16, 65)  # official clients before 2.10 write 32 hexadecimal digits
 MICRO: Final = 1_000_000
+_LIMIT_KIND: Final = b"\x02"
+_PRICE_KIND: Final = b"\x03"
 _LIMIT_BYTES: Final = 5
 _PRICE_BYTES: Final = 9
 _TRANSFER_BYTES: Final = 10
@@ -146,8 +148,11 @@ def _check_fee(envelope: Envelope, terms: Terms) -> int:
     for instruction in instructions:
         if FEE_PAYER_AT in (instruction.program_id_index, *bytes(instruction.accounts)):
             raise _Wrong(RefusalReason.FEE_PAYER_NOT_ISOLATED)
-    units = _budget(envelope, instructions[0], kind=2, length=_LIMIT_BYTES)
-    micro_lamports = _budget(envelope, instructions[1], kind=3, length=_PRICE_BYTES)
+    limit, price = instructions[:2]
+    if bytes(limit.data)[:1] == _PRICE_KIND:
+        limit, price = price, limit
+    units = _budget(envelope, limit, kind=_LIMIT_KIND, length=_LIMIT_BYTES)
+    micro_lamports = _budget(envelope, price, kind=_PRICE_KIND, length=_PRICE_BYTES)
     if units > COMPUTE_UNITS_MAX:
         raise _Wrong(RefusalReason.COMPUTE_LIMIT_TOO_HIGH)
     priority = -(-units * micro_lamports // MICRO)
@@ -156,10 +161,12 @@ def _check_fee(envelope: Envelope, terms: Terms) -> int:
     return FEE_LAMPORTS_MIN + priority
 
 
-def _budget(envelope: Envelope, instruction: CompiledInstruction, *, kind: int, length: int) -> int:
+def _budget(
+    envelope: Envelope, instruction: CompiledInstruction, *, kind: bytes, length: int
+) -> int:
     """Return the number that a compute-budget instruction of *kind* sets."""
     data = bytes(instruction.data)
-    if _program(envelope, instruction) != COMPUTE_BUDGET or data[:1] != bytes([kind]):
+    if _program(envelope, instruction) != COMPUTE_BUDGET or data[:1] != kind:
         raise _Wrong(RefusalReason.COMPUTE_BUDGET)
     if len(data) != length or bytes(instruction.accounts):
         raise _Wrong(RefusalReason.COMPUTE_BUDGET)
