@@ -72,7 +72,7 @@ def transaction(shop: SellingApi, one: Challenge, **changes: Any) -> bytes:
     accepted = (shop.facilitator.terms, *shop.facilitator.also)
     offer = {"amount": request["amount"], "asset": request["currency"],
              "extra": {"memo": request["externalId"]}}  # fmt: skip
-    parts = {
+    parts: dict[str, Any] = {
         "terms": next(each for each in accepted if each.asset == request["currency"]),
         "units": UNITS,
         "blockhash": Hash.from_string(blockhash) if blockhash else shop.world.blockhash(),

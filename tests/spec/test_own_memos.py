@@ -1,7 +1,8 @@
-"""Payments whose memo is the client's own: the quote stands in `accepted`, and buys one thing.
+"""Payments whose memo is the client's own, or without one: the quote in `accepted` buys one thing.
 
 Official clients for TypeScript before 2.10, and those that pin them, write 32 random hexadecimal
-digits instead of `extra.memo`; the terms that they answer are in `accepted`.
+digits instead of `extra.memo`; agentcash writes no memo. The terms that they answer are in
+`accepted`.
 """
 
 import asyncio
@@ -62,6 +63,54 @@ async def test_it_buys_what_its_quote_is_for(shop: SellingApi, world: World, mem
     assert again.json()["data"] == bundle.json()["data"]
     assert rows(world) == 2
     assert await world.audit(full=True) == []
+
+
+def without_memo(shop: SellingApi, demand: dict[str, Any]) -> bytes:
+    """Return what clients sign that write no memo at all (agentcash 0.14)."""
+    recipe = shop.recipe(demand)
+    return recipe.build(recipe.instructions()[:3])
+
+
+async def test_a_payment_without_a_memo_buys_what_its_quote_is_for(
+    shop: SellingApi, world: World
+) -> None:
+    for method, path in (("GET", REPORT), ("POST", PURCHASE)):
+        demand = await shop.demand(method, path)
+        payment = signature_header(demand, without_memo(shop, demand))
+        elsewhere = await shop.send("GET", f"{REPORT}/swaps", payment)
+        answer = await shop.send(method, path, payment, key=f"{KEY}-{method}")
+        assert answer.is_success
+        expect_refused(elsewhere, "quote_invalid")
+    assert rows(world) == 2
+    assert await world.audit(full=True) == []
+
+
+async def test_two_equal_payments_without_a_memo_are_one(shop: SellingApi, world: World) -> None:
+    demands = [await shop.demand("POST", PURCHASE) for _ in range(2)]
+    wires = [without_memo(shop, demand) for demand in demands]
+    payments = map(signature_header, demands, wires)
+    first, second = [
+        await shop.send("POST", PURCHASE, payment, key=key)
+        for payment, key in zip(payments, (KEY, OTHER_KEY), strict=True)
+    ]
+    assert wires[0] == wires[1]
+    assert first.status_code == 201
+    assert refusal(second) == (409, "PAYMENT_ALREADY_USED")
+    assert "with `extra.memo` or a new blockhash" in second.json()["error"]["message"]
+
+    world.slots(1)  # and so another blockhash
+    demand = await shop.demand("POST", PURCHASE)
+    third = signature_header(demand, without_memo(shop, demand))
+    assert (await shop.send("POST", PURCHASE, third, key=OTHER_KEY)).status_code == 201
+    assert rows(world) == 2
+
+
+async def test_without_a_memo_and_its_quote_it_is_refused(shop: SellingApi, world: World) -> None:
+    demand = await shop.demand("GET", REPORT)
+    payment = signature_header(demand, without_memo(shop, demand), extra={})
+
+    expect_refused(await shop.send("GET", REPORT, payment), "one_memo_expected")
+    assert world.calls == []
 
 
 async def test_one_payment_buys_one_thing(shop: SellingApi, world: World) -> None:
@@ -157,12 +206,15 @@ async def test_twenty_at_once_are_one(shop: SellingApi, world: World) -> None:
     assert world.calls.count("sendTransaction") >= 1
 
 
-async def test_after_a_restore_a_strangers_quote_proves_nothing(world: World) -> None:
+@pytest.mark.parametrize("memo", [OWN, None], ids=["own", "none"])
+async def test_after_a_restore_a_strangers_quote_proves_nothing(
+    world: World, memo: bytes | None
+) -> None:
     """The landed transaction is public; its quote is not in it, so no key can be shown for it."""
     async with opened(world) as shop:
         copy = back_up(world)
         demand = await shop.demand("POST", PURCHASE)
-        wire = shop.transaction(demand, memo=OWN)
+        wire = shop.transaction(demand, memo=memo) if memo else without_memo(shop, demand)
         assert (
             await shop.send("POST", PURCHASE, signature_header(demand, wire), key=KEY)
         ).status_code == 201

@@ -68,6 +68,8 @@ USED: Final = {
     Used.PAYMENT: (
         "This payment was used before. Its answer is given again for a day, until the credit token"
         " is first used, and only to the request that it was made for, with its Idempotency-Key."
+        " Payments without a memo are one if wallet, amount and blockhash are equal: sign another"
+        " with `extra.memo` or a new blockhash."
     ),
     Used.LOST: (
         "This payment is on chain, and its answer is not kept here any more. It is given again to"
@@ -149,8 +151,9 @@ def _refusal_text(refused: Refused) -> str:
         case Refused(reason=RefusalReason.MEMO_COUNT | RefusalReason.QUOTE_FORGED):
             return (
                 f"The payment is refused: {named}. Expected one Memo instruction that holds"
-                " `extra.memo` of the terms, or a memo of your own, a text of 16 to 64 bytes that"
-                f" no other payment has, and these terms whole in `accepted`. {NOTHING_SENT}"
+                " `extra.memo` of the terms; or a memo of your own, a text of 16 to 64 bytes that"
+                " no other payment has, or no memo, and these terms whole in `accepted`."
+                f" {NOTHING_SENT}"
             )
         case Refused(signature=""):
             return f"The payment is refused: {named}. {NOTHING_SENT}"

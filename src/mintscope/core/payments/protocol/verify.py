@@ -3,8 +3,8 @@
     0, 1   ComputeBudget SetComputeUnitLimit and SetComputeUnitPrice; clients of MPP write them the
            other way round
     2      TransferChecked of the payment token, from the payer's account to the treasury
-    3..6   one Memo, the quote or a text of the client's own; and the assertions that wallets add
-           to protect their user
+    3..6   at most one Memo, the quote or a text of the client's own; and the assertions that
+           wallets add to protect their user
 
 Everything that could make the fee payer sign more than this is refused: it
 appears in no instruction, two signatures are all there are, and the fee is
@@ -62,7 +62,8 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     quoted_at        when we asked for it
     nonce            of the quote
     quote            the memo, or what the client says it answers
-    is_bound         the quote is in the transaction; else its memo is the client's own
+    is_bound         the quote is in the transaction; else its memo is the client's own, or it has
+                     none
     """
 
     envelope: Envelope
@@ -82,7 +83,8 @@ class Asked:
 
     resource    a kind: anything of it that is sold
     now         None: whenever it was quoted
-    offered     the quote that the client says it answers: it counts if the memo is the client's own
+    offered     the quote that the client says it answers: it counts if the memo is the client's
+                own, or there is none
     """
 
     terms: Terms
@@ -202,8 +204,8 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
     return source
 
 
-def _check_rest(envelope: Envelope) -> bytes:
-    """Expect one memo and nothing but wallet guards; return the memo."""
+def _check_rest(envelope: Envelope) -> bytes | None:
+    """Expect at most one memo and nothing but wallet guards; return the memo."""
     rest = [
         (_program(envelope, instruction), bytes(instruction.data))
         for instruction in envelope.message.instructions[3:]
@@ -211,14 +213,17 @@ def _check_rest(envelope: Envelope) -> bytes:
     if any(program != MEMO and program not in WALLET_GUARDS for program, _ in rest):
         raise _Wrong(RefusalReason.UNKNOWN_PROGRAM)
     memos = [data for program, data in rest if program == MEMO]
-    if len(memos) != 1:
+    if len(memos) > 1:
         raise _Wrong(RefusalReason.MEMO_COUNT)
-    return memos[0]
+    return memos[0] if memos else None
 
 
-def _check_quote(memo: bytes, asked: Asked) -> bytes:
+def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
     """Expect a quote of ours for exactly this, in *memo* or beside it; return the quote."""
-    quote = asked.offered if asked.offered is not None and _is_clients_own(memo) else memo
+    is_beside = memo is None or _is_clients_own(memo)
+    quote = asked.offered if asked.offered is not None and is_beside else memo
+    if quote is None:
+        raise _Wrong(RefusalReason.MEMO_COUNT)
     flaw = find_flaw(
         asked.quote_key,
         quote,
