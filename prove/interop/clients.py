@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from prove.interop import payers, readers
+
 PAY: Final = """
 import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
@@ -17,7 +19,8 @@ payer.setSpendControls?.({ allowedAssets: true });
 const pay = wrapFetchWithPayment(fetch, payer);
 const report = await pay(`${origin}/v1/token/${mint}`);
 const bundle = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "POST" });
-console.log(report.status, bundle.status);
+const lost = await pay(`${origin}/v1/token/nope`);
+console.log(report.status, bundle.status, (await lost.json()).error.code);
 process.exit(0);
 """
 RECEIPT: Final = """
@@ -242,6 +245,8 @@ class OtherClient:
 
     packages   of npm; empty: a Python program, with the packages of this checkout
     wheels     of Python, for a program that needs others
+    is_forced  its peers do not fit each other: npm is told to install them anyway
+    python     a version of Python that the client of this checkout runs with
     program    runs with the address of the service and a mint
     expects    the expected output, or a part of it
     """
@@ -252,7 +257,9 @@ class OtherClient:
     expects: str
     packages: tuple[str, ...] = ()
     wheels: tuple[str, ...] = ()
-    does: str = "pays"
+    does: str = "pays, reads errors"
+    is_forced: bool = False
+    python: str | None = None
 
 
 def _official(version: str) -> OtherClient:
@@ -262,7 +269,8 @@ def _official(version: str) -> OtherClient:
         version=version,
         packages=packages,
         program=PAY,
-        expects="200 201",
+        expects="200 201 INVALID_TOKEN_ADDRESS",
+        does="pays, reads errors",
     )
 
 
@@ -274,6 +282,17 @@ def _mcp(version: str) -> OtherClient:
         program=MCP,
         expects="true true 2 false",
         does="lists, reads, reads errors",
+    )
+
+
+def _own(python: str) -> OtherClient:
+    return OtherClient(
+        name="mintscope-client",
+        version=f"Python {python}",
+        program=readers.OWN_CLIENT,
+        expects=f"True 2 INVALID_TOKEN_ADDRESS True {python.removeprefix('3.')}",
+        does="pays, reads, streams, reads errors",
+        python=python,
     )
 
 
@@ -363,7 +382,11 @@ CLIENTS: Final = (
         does="reads a stream",
     ),
     OtherClient(
-        name="x402 (Python)", version="as installed", program=PYTHON_PAYS, expects="200 201"
+        name="x402 (Python)",
+        version="as installed",
+        program=PYTHON_PAYS,
+        expects="200 201",
+        does="pays",
     ),
     OtherClient(
         name="mcp (Python)",
@@ -372,4 +395,219 @@ CLIENTS: Final = (
         expects="True True 2",
         does="lists, reads errors",
     ),
+    OtherClient(
+        name="@x402/axios",
+        version="2.11.0",
+        packages=("@x402/axios@2.11.0", "@x402/svm@2.11.0", "axios@1", KIT),
+        program=payers.AXIOS,
+        expects="200 201 INVALID_TOKEN_ADDRESS",
+        does="pays in USDC, reads errors",
+    ),
+    OtherClient(
+        name="x402-solana",
+        version="2.0.4",
+        packages=("x402-solana@2.0.4",),
+        program=payers.OF_X402_SOLANA,
+        expects="200 201 INVALID_TOKEN_ADDRESS Payment amount exceeds maximum",
+        does="pays, reads errors, keeps its budget",
+    ),
+    OtherClient(
+        name="@dexterai/x402",
+        version="2.0.0",
+        packages=("@dexterai/x402@2.0.0",),
+        program=payers.OF_DEXTER,
+        expects="200 201 INVALID_TOKEN_ADDRESS Payment amount 2500 exceeds maximum 1",
+        does="pays, reads errors, keeps its budget",
+    ),
+    OtherClient(
+        name="agentcash",
+        version="0.14.4",
+        packages=("agentcash@0.14.4", "ethers@6"),
+        is_forced=True,
+        program=payers.OF_AGENTCASH,
+        expects="true true amount_exceeds_max_amount true 10 INVALID_TOKEN_ADDRESS",
+        does="discovers, pays in USDC, reads errors, keeps its budget",
+    ),
+    OtherClient(
+        name="@agentcash/discovery",
+        version="1.7.5",
+        packages=("@agentcash/discovery@1.7.5",),
+        program=readers.DISCOVERY,
+        expects="true true 0",
+        does="finds every paid route, no error",
+    ),
+    OtherClient(
+        name="@faremeter/fetch",
+        version="0.22.0",
+        packages=(
+            "@faremeter/fetch@0.22.0",
+            "@faremeter/payment-solana@0.22.0",
+            "@faremeter/wallet-solana@0.22.0",
+            "bs58@6",
+        ),
+        program=payers.OF_FAREMETER,
+        expects="200 201 INVALID_TOKEN_ADDRESS",
+    ),
+    OtherClient(
+        name="@solana/mpp, mppx",
+        version="0.6.0, 0.11.0",
+        packages=("@solana/mpp@0.6.0", "mppx@0.11.0", "@solana/kit@6.10.0", "viem@2"),
+        is_forced=True,
+        program=payers.OF_MPP,
+        expects="200 201 success INVALID_TOKEN_ADDRESS",
+        does="pays by MPP, reads errors",
+    ),
+    OtherClient(
+        name="pympp",
+        version="0.16.0",
+        wheels=("pympp==0.16.0", "solana-pay-kit==0.10.0"),
+        program=payers.PYTHON_MPP,
+        expects="200 201 True INVALID_TOKEN_ADDRESS",
+        does="pays by MPP, reads errors",
+    ),
+    OtherClient(
+        name="solana-pay-kit",
+        version="0.10.0",
+        wheels=("solana-pay-kit==0.10.0",),
+        program=payers.PYTHON_PAY_KIT,
+        expects="200 201 INVALID_TOKEN_ADDRESS",
+        does="pays by MPP, reads errors",
+    ),
+    OtherClient(
+        name="x402 with requests",
+        version="2.25.0",
+        wheels=("x402[svm,requests]==2.25.0",),
+        program=payers.OLDER_PYTHON,
+        expects="200 201 INVALID_TOKEN_ADDRESS",
+        does="pays in USDC, reads errors",
+    ),
+    OtherClient(
+        name="@modelcontextprotocol/client",
+        version="2.4.0",
+        packages=("@modelcontextprotocol/client@2.4.0",),
+        program=readers.MCP_2,
+        expects="true true 2 false",
+        does="lists, reads, reads errors",
+    ),
+    OtherClient(
+        name="mcp-use",
+        version="2.5.2",
+        packages=("mcp-use@2.5.2",),
+        program=readers.MCP_USE,
+        expects="true true false",
+        does="lists, reads, reads errors",
+    ),
+    OtherClient(
+        name="openai-agents",
+        version="0.24.0",
+        wheels=("openai-agents==0.24.0",),
+        program=readers.OPENAI_AGENTS,
+        expects="True True 2 False",
+        does="lists, reads, reads errors",
+    ),
+    OtherClient(
+        name="langchain-mcp-adapters",
+        version="0.3.2",
+        wheels=("langchain-mcp-adapters==0.3.2",),
+        program=readers.LANGCHAIN,
+        expects="True True True",
+        does="lists, reads, reads errors",
+    ),
+    OtherClient(
+        name="tdqs",
+        version="0.1.0",
+        wheels=("tdqs==0.1.0",),
+        program=readers.TDQS,
+        expects="0 ",
+        does="judges the tools: no error",
+    ),
+    OtherClient(
+        name="orval",
+        version="7.13.0",
+        packages=("orval@7.13.0", "typescript@5", "tsx@4"),
+        program=readers.ORVAL,
+        expects="200 2 INVALID_TOKEN_ADDRESS",
+        does="generates, reads, reads errors",
+    ),
+    OtherClient(
+        name="orval",
+        version="8.38.0",
+        packages=("orval@8.38.0", "typescript@5", "tsx@4"),
+        program=readers.ORVAL,
+        expects="200 2 INVALID_TOKEN_ADDRESS",
+        does="generates, reads, reads errors",
+    ),
+    OtherClient(
+        name="openapi-python-client",
+        version="0.29.1",
+        wheels=("openapi-python-client==0.29.1",),
+        program=readers.OPENAPI_PYTHON,
+        expects="200 2 INVALID_TOKEN_ADDRESS",
+        does="generates, reads, reads errors",
+    ),
+    OtherClient(
+        name="datamodel-codegen",
+        version="0.89.0",
+        wheels=("datamodel-code-generator[http]==0.89.0", "httpx"),
+        program=readers.DATAMODEL,
+        expects="5",
+        does="generates models, which five answers fit",
+    ),
+    OtherClient(
+        name="@stoplight/prism-cli",
+        version="5.16.0",
+        packages=("@stoplight/prism-cli@5.16.0",),
+        program=readers.PRISM,
+        expects="200 200 200 200 200 200 200 200 400 200 0",
+        does="validates ten answers",
+    ),
+    OtherClient(
+        name="@stoplight/spectral-cli",
+        version="6.16.3",
+        packages=("@stoplight/spectral-cli@6.16.3",),
+        program=readers.SPECTRAL,
+        expects="0 []",
+        does="judges the description: no error",
+    ),
+    OtherClient(
+        name="eventsource-parser",
+        version="4.1.3",
+        packages=("eventsource-parser@4.1.3",),
+        program=readers.PARSED_EVENTS,
+        expects="true",
+        does="reads a stream",
+    ),
+    OtherClient(
+        name="httpx-sse",
+        version="0.4.3",
+        wheels=("httpx-sse==0.4.3",),
+        program=readers.HTTPX_SSE,
+        expects="True",
+        does="reads a stream",
+    ),
+    OtherClient(
+        name="ws",
+        version="8",
+        packages=("ws@8",),
+        program=readers.WS,
+        expects="true",
+        does="reads a stream by WebSocket",
+    ),
+    OtherClient(
+        name="standardwebhooks",
+        version="1.1.1",
+        packages=("standardwebhooks@1.1.1",),
+        program=readers.WEBHOOKS,
+        expects="signal.test No matching signature found",
+        does="checks a webhook, refuses a forged one",
+    ),
+    OtherClient(
+        name="standardwebhooks (Python)",
+        version="1.1.0",
+        wheels=("standardwebhooks==1.1.0",),
+        program=readers.PYTHON_WEBHOOKS,
+        expects="signal.test No matching signature found",
+        does="checks a webhook, refuses a forged one",
+    ),
+    *map(_own, ("3.10", "3.11", "3.12", "3.13", "3.14")),
 )

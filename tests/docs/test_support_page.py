@@ -42,15 +42,23 @@ def test_node_is_what_the_typescript_client_asks_for() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted({client.name for client in CLIENTS}))
+def test_python_is_what_the_client_asks_for() -> None:
+    project = tomllib.loads((ROOT / "packages/client/pyproject.toml").read_text())["project"]
+    low, high = map(int, re.findall(r"3\.(\d+)", project["requires-python"]))
+    versions = [f"3.{minor}" for minor in range(low, high)]
+
+    assert supported("Python, for the Python client") == ", ".join(versions)
+    assert [client.python for client in CLIENTS if client.python] == versions
+
+
+@pytest.mark.parametrize("name", sorted({client.name for client in CLIENTS if not client.python}))
 def test_clients_are_those_of_interop(name: str) -> None:
     versions = [client.version for client in CLIENTS if client.name == name]
-    first, *_ = name.split(",")
-    (row,) = [line for line in PAGE.splitlines() if line.startswith("| ") and shows(line, first)]
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| ") and shows(line, name)]
 
     for version in versions:
         assert version.replace("installed", "locked") in row
 
 
 def shows(line: str, name: str) -> bool:
-    return line.split("|")[1].replace("`", "").strip().startswith(name)
+    return line.split("|")[1].replace("`", "").strip() == name

@@ -5,11 +5,23 @@ operator alone go into `raise ... from cause` or `add_note`.  HTTP does
 not appear here; `api.failures` owns the one table from code to status.
 """
 
+import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple
 
 from typing_extensions import override
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum as StrEnum  # noqa: PLC0414 - other modules import it from here
+else:  # the client runs with Python 3.10, too
+    from enum import Enum
+
+    class StrEnum(str, Enum):
+        """An enum of texts, each of which is shown as its text."""
+
+        __str__ = str.__str__
+        __format__ = str.__format__
+
 
 ADDRESS_SHOWN_MAX: Final = 50
 

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, TypeVar
 
 import httpx
+from typing_extensions import Self, Unpack
 
 from mintscope.client.budget import CreditBudget
 from mintscope.client.calls import account, verbs
@@ -265,10 +266,9 @@ async def drive(
 
 async def _exchange(http: httpx.AsyncClient, step: Send, request_s_max: float) -> Reply:
     try:
-        async with asyncio.timeout(request_s_max):
-            return await http.send(step.request, auth=step.auth)
+        return await asyncio.wait_for(http.send(step.request, auth=step.auth), request_s_max)
     except httpx.RequestError as trouble:
         return trouble
-    except TimeoutError:
+    except asyncio.TimeoutError:  # another one than TimeoutError in Python 3.10
         expected = f"expected the whole answer within {request_s_max:g} s; it goes on"
         return httpx.ReadTimeout(expected, request=step.request)

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Self, TypeVar, Unpack
+from typing import TypeVar
 
 import httpx
+from typing_extensions import Self, Unpack
 
 from mintscope.client.budget import CreditBudget
 from mintscope.client.calls import account, verbs

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
+from typing_extensions import Self
 
 from mintscope.base.foreign import Undecodable, decode_json
 

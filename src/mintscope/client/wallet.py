@@ -5,7 +5,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
 from threading import Lock
-from typing import Final, Self
+from typing import Final
 
 from solders.hash import Hash, ParseHashError
 from solders.keypair import Keypair
@@ -14,6 +14,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
+from typing_extensions import Self
 from x402.http.utils import encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 

@@ -1,10 +1,11 @@
 """Calls of accounts: signing an agent up for a key, and the operations of that key."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from typing_extensions import Unpack
 
 from mintscope.client.calls.call import ApiCall
 from mintscope.client.calls.known import expect_known

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Literal, TypeAlias, TypedDict, Unpack
+from typing import Final, Literal, TypeAlias, TypedDict
 from urllib.parse import quote
 
 import msgspec
+from typing_extensions import Unpack
 
 from mintscope.client.calls.call import ApiCall
 from mintscope.client.calls.known import expect_known

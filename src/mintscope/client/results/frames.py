@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -56,7 +56,7 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
         elif isinstance(value, dict):
             yield from _of_names(value)
         elif field.name in MOMENTS and value is not None:
-            yield before + field.name, datetime.fromtimestamp(value, UTC)
+            yield before + field.name, datetime.fromtimestamp(value, timezone.utc)
         else:
             yield before + field.name, value
 

@@ -57,7 +57,7 @@ def write_memo(  # noqa: PLR0913  one argument per thing that is bound
     """Quote *amount* atoms for *resource*, valid for VALID_S from *now*."""
     if len(nonce) != NONCE_BYTES:
         raise ValueError(f"expected a nonce of {NONCE_BYTES} bytes; was {len(nonce)}")
-    head = _VERSION + (now // 1000 + VALID_S).to_bytes(4) + nonce
+    head = _VERSION + (now // 1000 + VALID_S).to_bytes(4, "big") + nonce
     mac = _macs(key, head, terms=terms, resource=resource, amount=amount)
     return urlsafe_b64encode(head + mac).decode()
 
@@ -97,7 +97,7 @@ def find_flaw(  # noqa: PLR0913  as above
     expected = _macs(key, head, terms=terms, resource=resource, amount=amount)
     if not expected or not hmac.compare_digest(mac[: len(expected)], expected):
         return Flaw.FORGED
-    if now is not None and now > int.from_bytes(head[_EXPIRY]) * 1000:
+    if now is not None and now > int.from_bytes(head[_EXPIRY], "big") * 1000:
         return Flaw.EXPIRED
     return None
 
@@ -114,7 +114,7 @@ def has_form_of_ours(memo: bytes) -> bool:
 
 def quoted_at(memo: bytes) -> UnixMs:
     """Return when *memo*, a quote without a flaw, was written; to the second."""
-    expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY])
+    expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY], "big")
     return UnixMs((expiry_s - VALID_S) * 1000)
 
 

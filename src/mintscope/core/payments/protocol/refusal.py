@@ -3,10 +3,11 @@
 Source    x402 v2, specs/x402-specification-v2.md, section 9; its packages for `exact` on Solana
 """
 
-from enum import StrEnum
 from typing import Final
 
 import msgspec
+
+from mintscope.base.errors import StrEnum
 
 
 class RefusalReason(StrEnum):
