@@ -1,0 +1,228 @@
+"""A prototype of sessions, beside payments and credits: the cost of a call in network fees.
+
+`python -m bench.session`; it is not part of `make bench`, and the service has none of it: decision
+90 says why.  It is the `pull` mode of a session of MPP.  The buyer approves our key as the delegate
+of so many atoms of its own token account: no program of ours, no escrow, no rent.  For each call it
+signs a voucher, which says how much it owes in all.  The seller keeps the newest, and takes what
+is owed whenever it exceeds `exposure_max`, and at the end.
+
+The chain is the program of SPL Token in LiteSVM.  What the buyer takes away before that, by
+`Revoke` or by emptying its account, is lost to the seller: at most `exposure_max`.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import apsw
+from solders.hash import Hash
+from solders.instruction import AccountMeta, Instruction
+from solders.keypair import Keypair
+from solders.message import MessageV0, to_bytes_versioned
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+from solders.token import ID as TOKEN
+from solders.token.state import TokenAccount
+from solders.transaction import VersionedTransaction
+
+from mintscope.devchain.svm.bank import Bank
+from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+
+PRICE: Final = 2_500  # atoms: a report, at 1 USD a token
+CALLS: Final = (10, 100, 500, 1_000)
+EXPOSURE_MAX: Final = 250_000  # atoms: 0.25 USD, a hundred reports
+FEE_OF_A_PAYMENT: Final = 10_001  # lamports, measured
+APPROVE_CHECKED: Final = b"\x0d"
+TRANSFER_CHECKED: Final = b"\x0c"
+REVOKE: Final = b"\x05"
+DOMAIN: Final = b"mintscope session 1\0"
+
+
+@dataclass(frozen=True)
+class Voucher:
+    """What a buyer owes in all, signed.
+
+    session    of which session: SHA-256 of the message that opened it
+    atoms      in all, from its beginning
+    """
+
+    session: bytes
+    atoms: int
+    signature: Signature
+
+
+class Chain:
+    """Token accounts in LiteSVM; who pays fees, and how much."""
+
+    def __init__(self) -> None:
+        self.genesis = Genesis(0)
+        self.bank = Bank()
+        self.genesis.apply(self.bank)
+        self.fees = 0
+        self._blocks = 0
+
+    def send(self, instructions: Sequence[Instruction], *signers: Keypair) -> bytes | None:
+        """Send a transaction that we pay for; return its message, None if it failed."""
+        self._blocks += 1
+        payer = self.genesis.fee_payer
+        blockhash = Hash(sha256(self._blocks.to_bytes(8, "big")).digest())
+        message = MessageV0.try_compile(payer.pubkey(), list(instructions), [], blockhash)
+        keys = {key.pubkey(): key for key in (payer, *signers)}
+        needed = message.account_keys[: message.header.num_required_signatures]
+        signed = to_bytes_versioned(message)
+        signatures = [keys[key].sign_message(signed) for key in needed]
+        done = self.bank.execute(VersionedTransaction.populate(message, signatures))
+        self.fees += done.fee if done.landed else 0
+        return signed if done.landed and done.error is None else None
+
+    def tokens(self, account: Pubkey) -> TokenAccount:
+        found = self.bank.account(account)
+        assert found is not None
+        return TokenAccount.from_bytes(found.data)
+
+
+@dataclass(frozen=True)
+class Buyer:
+    """A wallet that opens a session, and signs vouchers."""
+
+    chain: Chain
+    key: Keypair
+
+    @property
+    def account(self) -> Pubkey:
+        return self.chain.genesis.tokens_of(self.key.pubkey())
+
+    def approve(self, delegate: Pubkey, atoms: int) -> bytes:
+        """Open a session of *atoms*; return its name."""
+        data = APPROVE_CHECKED + atoms.to_bytes(8, "little") + bytes([PAYMENT_DECIMALS])
+        accounts = [
+            AccountMeta(self.account, is_signer=False, is_writable=True),
+            AccountMeta(self.chain.genesis.mint, is_signer=False, is_writable=False),
+            AccountMeta(delegate, is_signer=False, is_writable=False),
+            AccountMeta(self.key.pubkey(), is_signer=True, is_writable=False),
+        ]
+        message = self.chain.send([Instruction(TOKEN, data, accounts)], self.key)
+        assert message is not None
+        return sha256(message).digest()
+
+    def revoke(self) -> None:
+        """Take the approval back, which nobody can prevent."""
+        accounts = [
+            AccountMeta(self.account, is_signer=False, is_writable=True),
+            AccountMeta(self.key.pubkey(), is_signer=True, is_writable=False),
+        ]
+        assert self.chain.send([Instruction(TOKEN, REVOKE, accounts)], self.key) is not None
+
+    def voucher(self, session: bytes, atoms: int) -> Voucher:
+        return Voucher(session, atoms, self.key.sign_message(voucher_bytes(session, atoms)))
+
+
+def voucher_bytes(session: bytes, atoms: int) -> bytes:
+    """Return what a voucher signs."""
+    return DOMAIN + session + atoms.to_bytes(8, "big")
+
+
+class Seller:
+    """Takes vouchers for calls, and what they promise.
+
+    path            where the newest voucher of each session is kept, durably
+    exposure_max    atoms that are owed and not taken yet, at most
+    """
+
+    def __init__(self, chain: Chain, path: Path, exposure_max: int = EXPOSURE_MAX) -> None:
+        self.chain = chain
+        self.delegate = chain.genesis.key("session delegate")
+        self.exposure_max = exposure_max
+        self._kept = apsw.Connection(str(path))
+        self._kept.pragma("journal_mode", "wal")
+        self._kept.pragma("synchronous", "full")
+        self._kept.execute(
+            "CREATE TABLE session (name BLOB PRIMARY KEY, payer BLOB, atoms_max INTEGER,"
+            " owed INTEGER DEFAULT 0, taken INTEGER DEFAULT 0, voucher BLOB) STRICT"
+        )
+
+    def open(self, name: bytes, payer: Pubkey) -> bool:
+        """Begin a session if the chain says that *payer* has approved us."""
+        account = self.chain.tokens(self.chain.genesis.tokens_of(payer))
+        if account.delegate != self.delegate.pubkey() or not account.delegated_amount:
+            return False
+        row = (name, bytes(payer), account.delegated_amount)
+        self._kept.execute("INSERT INTO session (name, payer, atoms_max) VALUES (?, ?, ?)", row)
+        return True
+
+    def pay(self, voucher: Voucher, price: int = PRICE) -> bool:
+        """Say whether *voucher* pays for a call of *price*; then it is kept."""
+        row = self._kept.execute(
+            "SELECT payer, atoms_max, owed, taken FROM session WHERE name = ?", (voucher.session,)
+        ).fetchone()
+        if row is None:
+            return False
+        payer, atoms_max, owed, taken = row
+        if not owed + price == voucher.atoms <= atoms_max:
+            return False
+        signed = voucher_bytes(voucher.session, voucher.atoms)
+        if not voucher.signature.verify(Pubkey(payer), signed):
+            return False
+        if voucher.atoms - taken > self.exposure_max and not self.take(voucher.session):
+            return False
+        changed = self._kept.execute(  # two calls with one voucher: the second finds no row
+            "UPDATE session SET owed = ?, voucher = ? WHERE name = ? AND owed = ? RETURNING 1",
+            (voucher.atoms, bytes(voucher.signature), voucher.session, owed),
+        ).fetchone()
+        return changed is not None
+
+    def take(self, name: bytes) -> bool:
+        """Move what is owed to the treasury; False if the buyer has made that impossible."""
+        (payer, owed, taken) = self._kept.execute(
+            "SELECT payer, owed, taken FROM session WHERE name = ?", (name,)
+        ).fetchone()
+        if owed == taken:
+            return True
+        genesis = self.chain.genesis
+        data = TRANSFER_CHECKED + (owed - taken).to_bytes(8, "little") + bytes([PAYMENT_DECIMALS])
+        accounts = [
+            AccountMeta(genesis.tokens_of(Pubkey(payer)), is_signer=False, is_writable=True),
+            AccountMeta(genesis.mint, is_signer=False, is_writable=False),
+            AccountMeta(genesis.treasury_tokens, is_signer=False, is_writable=True),
+            AccountMeta(self.delegate.pubkey(), is_signer=True, is_writable=False),
+        ]
+        if self.chain.send([Instruction(TOKEN, data, accounts)], self.delegate) is None:
+            return False
+        self._kept.execute("UPDATE session SET taken = owed WHERE name = ?", (name,))
+        return True
+
+    def lost(self) -> int:
+        """Return the atoms that are owed and not taken, of all sessions."""
+        return int(self._kept.execute("SELECT sum(owed - taken) FROM session").fetchone()[0] or 0)
+
+
+def main() -> None:
+    """Print the fees of a call, and how long a voucher takes."""
+    for calls in CALLS:
+        with TemporaryDirectory() as folder:
+            chain = Chain()
+            buyer = Buyer(chain, chain.genesis.key("buyer"))
+            chain.genesis.endow(chain.bank, buyer.key.pubkey(), lamports=0, atoms=10**9)
+            seller = Seller(chain, Path(folder) / "sessions.sqlite")
+            name = buyer.approve(seller.delegate.pubkey(), calls * PRICE)
+            assert seller.open(name, buyer.key.pubkey())
+            vouchers = [buyer.voucher(name, PRICE * (number + 1)) for number in range(calls)]
+            began_s = time.perf_counter()
+            paid = [seller.pay(voucher) for voucher in vouchers]
+            took_s = time.perf_counter() - began_s
+            assert all(paid)
+            assert seller.take(name)
+            treasury = chain.tokens(chain.genesis.treasury_tokens)
+            assert treasury.amount == calls * PRICE
+            print(
+                f"{calls:6,} calls: {chain.fees / calls:8,.1f} lamports a call"
+                f" ({FEE_OF_A_PAYMENT:,} by payment), {took_s / calls * 1e6:6,.0f} us a voucher"
+            )
+
+
+if __name__ == "__main__":
+    main()
