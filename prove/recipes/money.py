@@ -220,8 +220,8 @@ MEMOS: Final = Recipe(
         Mutant(
             "two memos are as good as one",
             "core/payments/protocol/verify.py",
-            "if len(memos) != 1:",
-            "if len(memos) < 1:",
+            "if len(memos) > 1:",
+            "if False:",
         ),
     ),
 )
