@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import apsw
 from solders.hash import Hash
@@ -156,7 +156,7 @@ class Seller:
 
     def pay(self, voucher: Voucher, price: int = PRICE) -> bool:
         """Say whether *voucher* pays for a call of *price*; then it is kept."""
-        row = self._kept.execute(
+        row: Any = self._kept.execute(
             "SELECT payer, atoms_max, owed, taken FROM session WHERE name = ?", (voucher.session,)
         ).fetchone()
         if row is None:
@@ -169,7 +169,7 @@ class Seller:
             return False
         if voucher.atoms - taken > self.exposure_max and not self.take(voucher.session):
             return False
-        changed = self._kept.execute(  # two calls with one voucher: the second finds no row
+        changed: Any = self._kept.execute(  # two calls with one voucher: the second finds no row
             "UPDATE session SET owed = ?, voucher = ? WHERE name = ? AND owed = ? RETURNING 1",
             (voucher.atoms, bytes(voucher.signature), voucher.session, owed),
         ).fetchone()
@@ -177,9 +177,10 @@ class Seller:
 
     def take(self, name: bytes) -> bool:
         """Move what is owed to the treasury; False if the buyer has made that impossible."""
-        (payer, owed, taken) = self._kept.execute(
+        row: Any = self._kept.execute(
             "SELECT payer, owed, taken FROM session WHERE name = ?", (name,)
         ).fetchone()
+        payer, owed, taken = row
         if owed == taken:
             return True
         genesis = self.chain.genesis
@@ -197,7 +198,8 @@ class Seller:
 
     def lost(self) -> int:
         """Return the atoms that are owed and not taken, of all sessions."""
-        return int(self._kept.execute("SELECT sum(owed - taken) FROM session").fetchone()[0] or 0)
+        row: Any = self._kept.execute("SELECT sum(owed - taken) FROM session").fetchone()
+        return int(row[0] or 0)
 
 
 def main() -> None:
