@@ -21,6 +21,7 @@ from mintscope.core.accounts.people.session import Browser
 from mintscope.core.checkout.merchant import Merchant
 from mintscope.core.credits.ledger import CreditLedger
 from mintscope.core.market.basis.packed import pack
+from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.standing import Offer, stand
 from mintscope.edges.api.tokens.routes import ListParts
 from mintscope.edges.follow.follower import look_again_soon
@@ -180,6 +181,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     has_token_market: bool = False,
     status: ReadStatus | None = None,
     operator: Operator = NO_OPERATOR,
+    facts: Callable[[Mint], Awaitable[MintFacts | None]] | None = None,
     **parts: Any,
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*; *parts* are sections.
@@ -189,6 +191,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
                   tokens of `token_market`
     status        what they say of the status otherwise
     operator      who operates it
+    facts         asks the chain for the facts of a mint
     """
     # Passkeys belong to a name, so the machine itself is known by its name too.
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
@@ -252,6 +255,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
                     payments=money.payment_history,
                     assets=assets_of(config.payments),
                     operator=operator,
+                    facts=facts,
                 )
             ),
         )

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from mintscope.base.clock import Clock
-from mintscope.base.primitives import UnixMs
+from mintscope.base.primitives import Mint, UnixMs
 from mintscope.core.accounts.application import (
     UNDECIDED,
     Application,
@@ -14,7 +14,7 @@ from mintscope.core.accounts.application import (
     SignupId,
     subject_of,
 )
-from mintscope.core.accounts.audit import EVERYTHING, Actor, Event, EventFilter, note
+from mintscope.core.accounts.audit import EVERYTHING, Actor, Event, EventFilter, note, user_actor
 from mintscope.core.accounts.email_address import EmailAddress
 from mintscope.core.accounts.hours import Series
 from mintscope.core.accounts.keys.api_key import KeyStatus
@@ -36,6 +36,11 @@ from mintscope.core.accounts.signups.signups import forget
 from mintscope.core.accounts.store import AccountRows, AccountStore
 from mintscope.core.accounts.user import NewUser, User, UserId, UserKind, username_of
 
+REQUESTED: Final = "requested token"
+TRACKED: Final = "tracked token"
+DECLINED: Final = "declined token"
+MINT: Final = "mint:"
+REQUESTS_READ_MAX: Final = 100
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
 # How an application is, in a sentence about it.
@@ -198,6 +203,33 @@ class Reviews:
     async def subject_of(self, email: EmailAddress) -> str | None:
         """Return how the audit log names the person, or else the application, of an address."""
         return await self.store.read(lambda rows: named_by(rows, email))
+
+    async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
+        """Note that a user wants *mint* tracked, and whether it is since."""
+        action = TRACKED if is_tracked else REQUESTED
+        now = self.clock.now()
+        await self.store.transact(
+            lambda rows: note(rows.events, now, user_actor(user_id), action, f"{MINT}{mint}")
+        )
+
+    async def asked_tokens(self) -> Mapping[Mint, Event]:
+        """Return the newest request for each mint, newest first, unless it was declined since."""
+
+        def work(rows: AccountRows) -> dict[Mint, Event]:
+            wanted, declined = (
+                rows.events.newest(None, REQUESTS_READ_MAX, EventFilter(action=action))
+                for action in (REQUESTED, DECLINED)
+            )
+            ended: dict[str, int] = {}
+            for number, event in declined:
+                ended.setdefault(event.subject, number)
+            found: dict[Mint, Event] = {}
+            for number, event in wanted:
+                if number > ended.get(event.subject, 0):
+                    found.setdefault(Mint(event.subject.removeprefix(MINT)), event)
+            return found
+
+        return await self.store.read(work)
 
     async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
         """Note what an administrator did elsewhere.  Raises SessionEnded."""

@@ -82,6 +82,7 @@ from mintscope.edges.web.session.entry import EntryPages
 from mintscope.edges.web.session.leaving import LeavingPages
 from mintscope.edges.web.session.links import LinkPages
 from mintscope.edges.web.token.pages import TokenPages
+from mintscope.edges.web.token.untracked import UntrackedTokens
 from mintscope.edges.web.token.views import Views
 from mintscope.edges.web.tokens.finding import SearchPages
 from mintscope.edges.web.tokens.lines import TokenLines
@@ -168,7 +169,9 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         live = LiveFront(market, lines, pages)
         yield TokensPages(market, lines, watching, pages)
         yield SearchPages(market, TokenSearch(lines))
-        yield TokenPages(market, Views(market, parts.credits), watching, pages, origin=origin)
+        views = Views(market, parts.credits)
+        untracked = UntrackedTokens(market, parts.operations, parts.review)
+        yield TokenPages(market, views, watching, pages, untracked, origin=origin)
     yield FrontPages(
         parts.review,
         own_credits,

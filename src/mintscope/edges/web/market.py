@@ -30,6 +30,7 @@ class MarketParts:
     stale_after_s         older data is not shown
     showcase              tokens that everyone sees for nothing, beside wrapped SOL
     free_views_per_day    of other tokens, by client address
+    tracks_per_day        tokens that a user may have tracked in a day at once
     live_pages_max        open pages that follow changes
     has_mcp               there are tools for MCP clients beside the pages
     """
@@ -44,6 +45,7 @@ class MarketParts:
     stale_after_s: float = 300.0
     showcase: AbstractSet[Mint] = FREE
     free_views_per_day: int = 20
+    tracks_per_day: int = 0
     live_pages_max: int = 500
     has_mcp: bool = False
 

@@ -209,6 +209,9 @@ class WebConfig(Section):
     free_views_per_day: int = Field(default=20, ge=0, le=1_000_000)
     """Views of other tokens' pages that a client address has for nothing in a day; a token seen
     once is seen for 15 minutes, in every timeframe. A credit each beyond these."""
+    tracks_per_day: int = Field(default=0, ge=0, le=1_000)
+    """Tokens that a user with a verified e-mail address may have tracked in a day at once. Beyond
+    these, the user's request is listed for administrators, who decide."""
     live_pages_max: values.Count = 500
     """Open pages that follow changes as they happen, of the streams.open_max streams; beyond
     these, pages of tokens show what was when they were loaded, and the others ask for it again."""

@@ -1,17 +1,19 @@
 """Changes of administrators to the service itself: tokens that are followed, and sales."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mintscope.base.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.base.primitives import Mint, UnixMs, parse_mint
 from mintscope.base.time import SECOND_MS
-from mintscope.core.accounts.reviews import Reviews
+from mintscope.core.accounts.audit import Event
+from mintscope.core.accounts.reviews import DECLINED, Reviews
 from mintscope.core.market.coverage import CoverageReader
 from mintscope.core.market.history.asking import HistoryAsks
 from mintscope.core.market.listing.listed import ListedMint, ListQuestion, TokenLists
+from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.market.store import MarketReader, TrackedMint, Tracking
 from mintscope.core.payments.books.closure import PAUSED
 from mintscope.core.payments.books.history import NO_ASSETS, Assets, PaymentHistory
@@ -36,6 +38,8 @@ class OperationParts:
     history   pasts that are asked for; None where blocks come from files
     payments  what was paid, in *assets*; None where nothing is sold
     operator  who operates the service
+    facts     returns the chain's facts about a mint, None if it is no mint; raises
+              ServiceUnavailable. None if blocks come from files
     """
 
     tracking: Tracking
@@ -46,6 +50,7 @@ class OperationParts:
     payments: PaymentHistory | None = None
     assets: Assets = NO_ASSETS
     operator: Operator = NO_OPERATOR
+    facts: Callable[[Mint], Awaitable[MintFacts | None]] | None = None
 
 
 class OperationPages:
@@ -67,6 +72,7 @@ class OperationPages:
         yield post(TOKENS, self.add, Access.FRESH)
         yield get(removal, self.ask_remove, Access.FRESH)
         yield post(removal, self.remove, Access.FRESH)
+        yield post(f"{TOKENS}/{{mint}}/decline", self.decline, Access.FRESH)
         yield get(SALES, self.sales, Access.SIGNED_IN)
         yield post(f"{SALES}/pause", self.pause, Access.FRESH)
         yield post(f"{SALES}/resume", self.resume, Access.FRESH)
@@ -95,6 +101,15 @@ class OperationPages:
         await self._tracking.remove(mint)
         await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)
         return Redirect(TOKENS, notice="token-removed")
+
+    async def decline(self, request: PageRequest) -> PageResponse:
+        """Decline the requests for a token, which are listed no more."""
+        try:
+            mint = parse_mint(request.path_params["mint"])
+        except InvalidTokenAddress:
+            raise NotFound from None
+        await self._review.record(DECLINED, f"mint:{mint}", actor=request.signed_in)
+        return Redirect(TOKENS, notice="token-declined")
 
     async def sales(self, request: PageRequest) -> PageResponse:
         """Show whether anything is sold, and why not."""
@@ -144,9 +159,17 @@ class OperationPages:
             "tokens": [_line(one, names.get(one.mint)) for one in found.mints],
             "count": found.total,
             "shown_max": SHOWN_MAX,
+            "requests": await self._requests(),
             "text": text,
         }
         return Page("admin/tokens.html", facts, errors, {"mint": request.form.line("mint")})
+
+    async def _requests(self) -> Sequence[tuple[Mint, Event]]:
+        """Return the newest requests of users for tokens that are not tracked, newest first."""
+        asked = await self._review.asked_tokens()
+        return [
+            (mint, event) for mint, event in asked.items() if await self._tracking.one(mint) is None
+        ]
 
     async def _names(self, mints: Sequence[Mint]) -> Mapping[Mint, ListedMint]:
         """Return what the list says of *mints*, as far as there is one and they are in it."""

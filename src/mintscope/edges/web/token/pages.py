@@ -1,7 +1,7 @@
 """The page of one token, the form that buys a view of it, and its updates."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from mintscope.base.errors import (
@@ -38,6 +38,7 @@ from mintscope.edges.web.token.facts import (
 from mintscope.edges.web.token.live import LivePages
 from mintscope.edges.web.token.reading import TokenReading, ToldReport
 from mintscope.edges.web.token.shown import figures_of, shown_report
+from mintscope.edges.web.token.untracked import UntrackedTokens
 from mintscope.edges.web.token.views import Admission, Views
 from mintscope.edges.web.tokens.watching import Watching
 
@@ -100,18 +101,20 @@ class _Known:
 class TokenPages:
     """The pages at `/token/{mint}`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         market: MarketParts,
         views: Views,
         watching: Watching,
         pages: OpenPages,
+        untracked: UntrackedTokens,
         *,
         origin: str,
     ) -> None:
         self._market = market
         self._views = views
         self._watching = watching
+        self._untracked = untracked
         self._reading = TokenReading(market)
         self._live = LivePages(market, self._reading, pages)
         self._origin = origin
@@ -120,6 +123,7 @@ class TokenPages:
         """Return the routes of this group."""
         yield get(PATH, self.show)
         yield post(f"{PATH}/view", self.buy, Access.SIGNED_IN)
+        yield post(f"{PATH}/track", self.track, Access.SIGNED_IN)
         yield get(f"{PATH}/live", self.live)
 
     async def show(self, request: PageRequest) -> PageResponse:
@@ -129,18 +133,25 @@ class TokenPages:
             mint = parse_mint(request.path_params["mint"])
             facts = await self._reading.facts(mint)
         except (InvalidTokenAddress, TokenNotFound):
-            return Page("token/unknown.html", {"asked": request.path_params["mint"]}, status=404)
+            return await self._untracked.page(request, request.path_params["mint"])
         watched = await self._watching.mints(request.session)
         now = UnixS(request.now // SECOND_MS)
         known = _Known(mint, timeframe, facts, await self._listed(mint), watched, now)
         try:
             told = await self._reading.report(mint)
+        except TokenNotFound:  # tracked since the newest block
+            return await self._untracked.page(request, mint)
         except (InsufficientData, DataStale) as reason:
             return self._without_numbers(known, reason)
         admission = await self._views.admit(request, mint)
         if admission is Admission.NONE:
             return Page("token/token.html", {**known.shown, **await self._offer(request)})
-        return await self._with_numbers(known, told, admission)
+        shown = await self._with_numbers(known, told, admission)
+        if admission is not Admission.ALLOWED:
+            return shown
+        left = await self._views.free_left(request)
+        per_day = self._market.free_views_per_day
+        return replace(shown, facts={**shown.facts, "free_left": left, "free_per_day": per_day})
 
     async def buy(self, request: PageRequest) -> PageResponse:
         """Spend a credit on a view, if there is something to see."""
@@ -152,6 +163,10 @@ class TokenPages:
             return Redirect(_address(mint, timeframe))  # which says why; nothing was spent
         is_bought = await self._views.buy(request.signed_in.user.user_id, mint)
         return Redirect(_address(mint, timeframe), "view-bought" if is_bought else "no-credits")
+
+    async def track(self, request: PageRequest) -> PageResponse:
+        """Track a token that is not tracked yet, or ask administrators to."""
+        return await self._untracked.track(request, _mint(request))
 
     async def live(self, request: PageRequest) -> PageResponse:
         """Send changes to an open page, as server-sent events."""

@@ -7,7 +7,7 @@ where limits are, and so is the same in every process.
 from enum import Enum, auto
 from typing import Final
 
-from mintscope.base.limits import Denied, Limit, Limiter, take_all
+from mintscope.base.limits import Denied, Limit, Limiter, LimitKey, take_all
 from mintscope.base.primitives import Mint
 from mintscope.base.time import MINUTE_S
 from mintscope.core.accounts.holdings.account_credits import AccountCredits
@@ -51,6 +51,11 @@ class Views:
         denied = await take_all([*self._free.windows(address), lasting])
         return Admission.NONE if denied else Admission.ALLOWED
 
+    async def free_left(self, request: PageRequest) -> int:
+        """Return how many free views the client address of *request* has left today."""
+        windows = self._free.windows(request.browser.address)
+        return min([await _room(window, key) for window, key in windows])
+
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:
         """Return by what *request* sees the page of *mint* already."""
         if self._market.is_free(mint):
@@ -85,6 +90,15 @@ class Views:
         """Return how many credits a user has."""
         account = await self._accounts.find(user_id)
         return 0 if account is None else await self._market.ledger.balance(account)
+
+
+async def _room(window: Limiter, key: LimitKey) -> int:
+    """Return how much room the window of *key* has; nothing is counted."""
+    verdict = await window.take(key)
+    if isinstance(verdict, Denied):
+        return 0
+    await window.give_back(key)
+    return verdict.remaining + 1
 
 
 async def _is_taken(window: Limiter, key: str) -> bool:

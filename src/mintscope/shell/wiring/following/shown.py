@@ -33,6 +33,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
         stale_after_s=config.api.stale_after_s,
         showcase=frozenset(map(Mint, config.web.showcase)),
         free_views_per_day=config.web.free_views_per_day,
+        tracks_per_day=config.web.tracks_per_day,
         live_pages_max=config.web.live_pages_max,
         has_mcp=has_mcp(config.mcp),
     )

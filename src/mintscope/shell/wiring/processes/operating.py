@@ -2,16 +2,22 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from mintscope.base.clock import Clock
+from mintscope.base.errors import ServiceUnavailable
 from mintscope.base.primitives import Mint
+from mintscope.base.solana import SourceError
+from mintscope.core.market.mint_facts import MintFacts
 from mintscope.core.payments.books.history import Assets, Coin
 from mintscope.edges.maintenance.hours import HourWriter
 from mintscope.edges.web.pages.render import Operator
 from mintscope.edges.web.review.operations import OperationParts
 from mintscope.shell.config.config import Config
 from mintscope.shell.config.payments import PaymentsConfig
+from mintscope.shell.config.sections import ChainConfig
 from mintscope.shell.wiring.maintenance import running
+from mintscope.shell.wiring.probes import ask_facts
 from mintscope.shell.wiring.selling.terms import USDC_DECIMALS
 from mintscope.shell.wiring.stores import Market, Money
 
@@ -26,6 +32,15 @@ def assets_of(terms: PaymentsConfig) -> Assets:
     own = Coin(terms.asset_symbol, terms.decimals)
     usdc = Coin("USDC", USDC_DECIMALS)
     return Assets(own, {Mint(terms.usdc_mint): usdc, Mint(terms.asset): own})
+
+
+async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
+    """Return the facts of *mint*; None: it is no mint.  Raises ServiceUnavailable."""
+    try:
+        found = (await ask_facts(chain, [mint]))[mint]
+    except SourceError as cause:
+        raise ServiceUnavailable("The chain could not be asked.") from cause
+    return found if isinstance(found, MintFacts) else None
 
 
 @asynccontextmanager
@@ -44,5 +59,6 @@ async def operating(
             history=None if config.chain.source == "files" else market.history_asks,
             payments=money.payment_history if config.payments.enabled else None,
             assets=assets_of(config.payments),
+            facts=None if config.chain.source == "files" else partial(facts_on_chain, config.chain),
             operator=Operator(**config.operator.model_dump()),
         )
