@@ -30,8 +30,9 @@ async def facts_of(mint: Mint) -> MintFacts | None:
 async def site(tmp_path: Path) -> AsyncIterator[Website]:
     """A service where a user tracks one token a day at once."""
     web = WebConfig(tracks_per_day=1, free_views_per_day=20)
-    parts = {"web": web, "facts": facts_of, "has_token_market": True}
-    async with website(tmp_path, origin=ORIGIN, **parts) as site:
+    async with website(
+        tmp_path, origin=ORIGIN, web=web, facts=facts_of, has_token_market=True
+    ) as site:
         yield site
 
 
